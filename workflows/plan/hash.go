@@ -1,0 +1,327 @@
+package plan
+
+// Two hashes. Declared is equality: what was written. Resolved also holds what the written names meant:
+// the digests of prompt files, binaries and models, and the fingerprints of functions. Journal and
+// history use Resolved. Neither holds a machine path: a path is hashed as the digest of its file.
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"flow/workflows/record"
+)
+
+// Hash is a hexadecimal SHA-256.
+type Hash = string
+
+// Sum is the hash of v's JSON.
+func Sum(v any) Hash {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("plan: value has no JSON: %v", err)) // a bug: plan values are data
+	}
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
+
+// Digests says what a name in a workflow meant on this machine.
+type Digests interface {
+	// File is the SHA-256 of a file: absolute, or relative to the workflow's root.
+	File(ctx context.Context, path string) (Hash, error)
+	// Binary is the SHA-256 of what a command's first word runs, looked up like the engine's launch does.
+	Binary(ctx context.Context, name string) (Hash, error)
+}
+
+// change is the effective part of a lever: what history compares.
+type change struct {
+	Env     map[string]string `json:"env,omitempty"`
+	Unset   []string          `json:"unset,omitempty"`
+	Args    []Arg             `json:"args,omitempty"`
+	Without []string          `json:"without,omitempty"`
+	Binary  string            `json:"binary,omitempty"`
+	Config  map[string]string `json:"config,omitempty"`
+	Request string            `json:"request,omitempty"`
+}
+
+// Change is the effective change as canonical JSON.
+func (l Lever) Change() string {
+	b, err := json.Marshal(change{l.Env, l.Unset, l.Args, l.Without, l.Binary, l.Config, l.Request})
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// Key is the lever's identity in history: its name and its effective change.
+func (l Lever) Key() Hash { return Sum([]string{l.Name, l.Change()}) }
+
+// Declared is the hash of everything written, evidence included.
+func (l Lever) Declared() Hash { return Sum(l) }
+
+// Record is the lever as a fact.
+func (l Lever) Record() record.Lever {
+	b, err := json.Marshal(l)
+	if err != nil {
+		panic(err)
+	}
+	r := record.Lever{Name: l.Name, Factor: l.Factor, Change: l.Change(), Hash: l.Key(), ChangesOutput: l.ChangesOutput, Declared: string(b)}
+	for _, c := range l.Confirm {
+		if c.Kind == ConfirmNone {
+			r.Unconfirmed = c.Reason
+		}
+	}
+	return r
+}
+
+// LeverFromRecord rebuilds a lever from what was recorded.
+func LeverFromRecord(r record.Lever) (Lever, error) {
+	var l Lever
+	if err := json.Unmarshal([]byte(r.Declared), &l); err != nil {
+		return Lever{}, fmt.Errorf("lever %q: its recorded declaration: %w", r.Name, err)
+	}
+	return l, nil
+}
+
+// Record is the stack as facts.
+func (s Stack) Record() []record.Lever {
+	out := make([]record.Lever, len(s))
+	for i, l := range s {
+		out[i] = l.Record()
+	}
+	return out
+}
+
+// Names is the stack in words: "a+b", "(none)" when empty.
+func (s Stack) Names() string {
+	if len(s) == 0 {
+		return "(none)"
+	}
+	n := make([]string, len(s))
+	for i, l := range s {
+		n[i] = l.Name
+	}
+	return strings.Join(n, "+")
+}
+
+// Declared is the hash of the group as written, functions by their code.
+func (g *Group) Declared() (Hash, error) {
+	fp, err := g.fingerprints()
+	if err != nil {
+		return "", err
+	}
+	return Sum(struct {
+		G *Group
+		F []part
+	}{g, fp}), nil
+}
+
+// part is one hashed part of a group, so that a refusal can name what changed.
+type part struct {
+	What string `json:"what"`
+	Hash string `json:"hash"`
+}
+
+func (g *Group) fingerprints() ([]part, error) {
+	var out []part
+	add := func(what string, c Code) error {
+		if c.Fingerprint == nil {
+			return nil
+		}
+		h, err := c.Fingerprint()
+		if err != nil {
+			return err
+		}
+		out = append(out, part{what, h})
+		return nil
+	}
+	if err := add("body "+g.BodyCode.Name, g.BodyCode); err != nil {
+		return nil, err
+	}
+	for _, x := range g.Gates {
+		if err := add("gate "+x.Name, x.Code); err != nil {
+			return nil, err
+		}
+	}
+	for _, x := range g.Stops {
+		if err := add("stop "+x.Name, x.Code); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Resolution is what a group meant on this machine, part by part, and the hash of it all.
+type Resolution struct {
+	Hash     Hash
+	Parts    string // JSON list of {what, hash}, for Changed
+	Engine   Hash   // the control's engine without levers
+	Model    Hash   // of the control engine's files, "" when none is named
+	Workload Hash
+	Binaries map[string]Hash // command word to digest
+	Files    map[string]Hash // file name to digest
+}
+
+// Resolve digests every file that the group names. A missing file is an error that says where it was named;
+// a lever's binary that is missing is hashed as missing, because its side is infeasible, not the session.
+func (g *Group) Resolve(ctx context.Context, d Digests) (*Resolution, error) {
+	r := &Resolution{Binaries: map[string]Hash{}, Files: map[string]Hash{}}
+	parts, err := g.fingerprints()
+	if err != nil {
+		return nil, err
+	}
+	file := func(path string) (Hash, error) {
+		if h, ok := r.Files[path]; ok {
+			return h, nil
+		}
+		h, err := d.File(ctx, path)
+		if err == nil {
+			r.Files[path] = h
+		}
+		return h, err
+	}
+	binary := func(name string) Hash {
+		if name == "" {
+			return ""
+		}
+		if h, ok := r.Binaries[name]; ok {
+			return h
+		}
+		h, err := d.Binary(ctx, name)
+		if err != nil {
+			h = "missing"
+		}
+		r.Binaries[name] = h
+		return h
+	}
+	engine := func(e Engine) (Hash, Hash, error) {
+		var models []string
+		for _, f := range e.Files {
+			h, err := file(f)
+			if err != nil {
+				return "", "", located(e.Pos, "engine "+e.Name, err)
+			}
+			models = append(models, h)
+		}
+		model := ""
+		if len(models) > 0 {
+			model = Sum(models)
+		}
+		if len(e.Command) > 0 {
+			e.Command = slices.Clone(e.Command)
+			bin := binary(e.Command[0])
+			e.Command = digestArgs(e.Command, r.Files)
+			e.Command[0] = bin
+		}
+		e.Files = models
+		e.Dir = "" // a machine path
+		if len(e.Version) > 0 {
+			e.Version = []string{"version"}
+		}
+		return Sum(e), model, nil
+	}
+	workload := func(w Workload) (Hash, error) {
+		w.Cases = slices.Clone(w.Cases)
+		for i, c := range w.Cases {
+			c.Prompts = slices.Clone(c.Prompts)
+			for j, p := range c.Prompts {
+				if p.File == "" {
+					continue
+				}
+				h, err := file(p.File)
+				if err != nil {
+					return "", located(w.Pos, "workload", err)
+				}
+				c.Prompts[j] = Prompt{Text: h}
+			}
+			w.Cases[i] = c
+		}
+		return Sum(w), nil
+	}
+	for i, s := range g.Sides {
+		eh, model, err := engine(s.Engine)
+		if err != nil {
+			return nil, err
+		}
+		wh, err := workload(g.WorkloadOf(s))
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			r.Engine, r.Model, r.Workload = eh, model, wh
+		}
+		parts = append(parts, part{"engine of side " + s.Label, eh}, part{"workload of side " + s.Label, wh})
+		for _, l := range s.Stack {
+			h := l.Declared()
+			if l.Binary != "" {
+				h = Sum([]string{h, binary(l.Binary)})
+			}
+			parts = append(parts, part{"lever " + l.Name + " of side " + s.Label, h})
+		}
+	}
+	design := *g
+	design.Sides = nil
+	design.Workload = Workload{}
+	for _, s := range g.Sides {
+		design.Sides = append(design.Sides, Side{Label: s.Label})
+	}
+	parts = append(parts, part{"design (order, gates, guards, stops, primary, costs, min_effect, retry, settle, probe)", Sum(&design)})
+	b, err := json.Marshal(parts)
+	if err != nil {
+		return nil, err
+	}
+	r.Parts = string(b)
+	r.Hash = Sum(parts)
+	return r, nil
+}
+
+// Changed names what differs between two Parts texts; nil when nothing does.
+func Changed(before, after string) []string {
+	var a, b []part
+	if json.Unmarshal([]byte(before), &a) != nil || json.Unmarshal([]byte(after), &b) != nil {
+		if before == after {
+			return nil
+		}
+		return []string{"what was asked"}
+	}
+	was := map[string]string{}
+	for _, p := range a {
+		was[p.What] = p.Hash
+	}
+	var out []string
+	for _, p := range b {
+		h, ok := was[p.What]
+		if !ok {
+			out = append(out, p.What+" is new")
+		} else if h != p.Hash {
+			out = append(out, p.What+" changed")
+		}
+		delete(was, p.What)
+	}
+	gone := make([]string, 0, len(was))
+	for w := range was {
+		gone = append(gone, w+" is gone")
+	}
+	slices.Sort(gone)
+	return append(out, gone...)
+}
+
+// digestArgs replaces arguments that name a digested file by its digest, so that a moved model keeps its hash.
+func digestArgs(argv []string, files map[string]Hash) []string {
+	out := slices.Clone(argv)
+	for i, a := range out {
+		for path, h := range files {
+			if a == path || a == filepath.Base(path) && filepath.IsAbs(path) {
+				out[i] = h
+			} else if strings.HasSuffix(a, "="+path) {
+				out[i] = strings.TrimSuffix(a, path) + h
+			}
+		}
+	}
+	return out
+}
