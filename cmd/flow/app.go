@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"flow/starlark/diag"
+)
+
+// app is what every verb shares: the streams and the flags of the root command.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	dbPath         string // --db, else $FLOW_DB, else ./flow.db
+}
+
+// newApp reads the environment once.
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
+	db := os.Getenv("FLOW_DB")
+	if db == "" {
+		db = "flow.db"
+	}
+	return &app{stdin: stdin, stdout: stdout, stderr: stderr, dbPath: db}
+}
+
+// exitError carries an exit code that is not an error to print, such as 1 with --strict.
+type exitError struct {
+	code int
+	msg  string
+}
+
+func (e *exitError) Error() string { return e.msg }
+
+// main1 runs the command line and gives the exit code. It is main without os.Exit, for tests.
+func main1(a *app, args []string) int {
+	if hidden, ok := hiddenVerb(args); ok {
+		return hidden(args[1:], a.stdout, a.stderr)
+	}
+	root := newRootCommand(a)
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.Execute()
+	if err == nil {
+		return 0
+	}
+	var exit *exitError
+	if errors.As(err, &exit) {
+		if exit.msg != "" {
+			fmt.Fprintln(a.stderr, "flow: "+exit.msg)
+		}
+		return exit.code
+	}
+	fmt.Fprintln(a.stderr, diag.Format(err))
+	if k, ok := diag.KindOf(err); ok {
+		return k.ExitCode()
+	}
+	return diag.Bug.ExitCode()
+}
+
+// usage marks a mistake on the command line: exit code 2.
+func usage(op, msg, fix string) error {
+	return &diag.Error{Kind: diag.Workflow, Op: op, Msg: msg, Fix: fix}
+}
+
+// workflowArgs wraps cobra's argument checks so that a wrong command line ends with exit code 2.
+func workflowArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usage("flow "+cmd.Name(), err.Error(), "flow "+cmd.Name()+" --help")
+		}
+		return nil
+	}
+}
