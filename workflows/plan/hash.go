@@ -167,99 +167,119 @@ type Resolution struct {
 	Files    map[string]Hash // file name to digest
 }
 
-// Resolve digests every file that the group names. A missing file is an error that says where it was named;
-// a lever's binary that is missing is hashed as missing, because its side is infeasible, not the session.
+// resolver digests what plan values name, each thing once.
+type resolver struct {
+	d    Digests
+	into *Resolution
+}
+
+func (r resolver) file(ctx context.Context, path string) (Hash, error) {
+	if h, ok := r.into.Files[path]; ok {
+		return h, nil
+	}
+	h, err := r.d.File(ctx, path)
+	if err == nil {
+		r.into.Files[path] = h
+	}
+	return h, err
+}
+
+// binary is the digest of a command word; a binary that is not there is hashed as missing, because its
+// side is infeasible, which is a result, and not the end of the session.
+func (r resolver) binary(ctx context.Context, name string) Hash {
+	if name == "" {
+		return ""
+	}
+	if h, ok := r.into.Binaries[name]; ok {
+		return h
+	}
+	h, err := r.d.Binary(ctx, name)
+	if err != nil {
+		h = "missing"
+	}
+	r.into.Binaries[name] = h
+	return h
+}
+
+func (r resolver) engine(ctx context.Context, e Engine) (engine, model Hash, err error) {
+	var models []string
+	for _, f := range e.Files {
+		h, err := r.file(ctx, f)
+		if err != nil {
+			return "", "", located(e.Pos, "engine "+e.Name, err)
+		}
+		models = append(models, h)
+	}
+	if len(models) > 0 {
+		model = Sum(models)
+	}
+	if len(e.Command) > 0 {
+		bin := r.binary(ctx, e.Command[0])
+		e.Command = digestArgs(e.Command, r.into.Files)
+		e.Command[0] = bin
+	}
+	e.Files = models
+	e.Dir = "" // a machine path
+	if len(e.Version) > 0 {
+		e.Version = []string{"version"}
+	}
+	return Sum(e), model, nil
+}
+
+func (r resolver) workload(ctx context.Context, w Workload) (Hash, error) {
+	w.Cases = slices.Clone(w.Cases)
+	for i, c := range w.Cases {
+		c.Prompts = slices.Clone(c.Prompts)
+		for j, p := range c.Prompts {
+			if p.File == "" {
+				continue
+			}
+			h, err := r.file(ctx, p.File)
+			if err != nil {
+				return "", located(w.Pos, "workload", err)
+			}
+			c.Prompts[j] = Prompt{Text: h}
+		}
+		w.Cases[i] = c
+	}
+	return Sum(w), nil
+}
+
+// ResolveBase is the engine's, the model's and the workload's hash as a group with this control has them.
+func ResolveBase(ctx context.Context, e Engine, w Workload, d Digests) (engine, model, workload Hash, err error) {
+	r := resolver{d, &Resolution{Binaries: map[string]Hash{}, Files: map[string]Hash{}}}
+	if engine, model, err = r.engine(ctx, e); err != nil {
+		return "", "", "", err
+	}
+	workload, err = r.workload(ctx, w)
+	return engine, model, workload, err
+}
+
+// Resolve digests every file that the group names. A missing file is an error that says where it was named.
 func (g *Group) Resolve(ctx context.Context, d Digests) (*Resolution, error) {
-	r := &Resolution{Binaries: map[string]Hash{}, Files: map[string]Hash{}}
+	out := &Resolution{Binaries: map[string]Hash{}, Files: map[string]Hash{}}
+	r := resolver{d, out}
 	parts, err := g.fingerprints()
 	if err != nil {
 		return nil, err
 	}
-	file := func(path string) (Hash, error) {
-		if h, ok := r.Files[path]; ok {
-			return h, nil
-		}
-		h, err := d.File(ctx, path)
-		if err == nil {
-			r.Files[path] = h
-		}
-		return h, err
-	}
-	binary := func(name string) Hash {
-		if name == "" {
-			return ""
-		}
-		if h, ok := r.Binaries[name]; ok {
-			return h
-		}
-		h, err := d.Binary(ctx, name)
-		if err != nil {
-			h = "missing"
-		}
-		r.Binaries[name] = h
-		return h
-	}
-	engine := func(e Engine) (Hash, Hash, error) {
-		var models []string
-		for _, f := range e.Files {
-			h, err := file(f)
-			if err != nil {
-				return "", "", located(e.Pos, "engine "+e.Name, err)
-			}
-			models = append(models, h)
-		}
-		model := ""
-		if len(models) > 0 {
-			model = Sum(models)
-		}
-		if len(e.Command) > 0 {
-			e.Command = slices.Clone(e.Command)
-			bin := binary(e.Command[0])
-			e.Command = digestArgs(e.Command, r.Files)
-			e.Command[0] = bin
-		}
-		e.Files = models
-		e.Dir = "" // a machine path
-		if len(e.Version) > 0 {
-			e.Version = []string{"version"}
-		}
-		return Sum(e), model, nil
-	}
-	workload := func(w Workload) (Hash, error) {
-		w.Cases = slices.Clone(w.Cases)
-		for i, c := range w.Cases {
-			c.Prompts = slices.Clone(c.Prompts)
-			for j, p := range c.Prompts {
-				if p.File == "" {
-					continue
-				}
-				h, err := file(p.File)
-				if err != nil {
-					return "", located(w.Pos, "workload", err)
-				}
-				c.Prompts[j] = Prompt{Text: h}
-			}
-			w.Cases[i] = c
-		}
-		return Sum(w), nil
-	}
 	for i, s := range g.Sides {
-		eh, model, err := engine(s.Engine)
+		eh, model, err := r.engine(ctx, s.Engine)
 		if err != nil {
 			return nil, err
 		}
-		wh, err := workload(g.WorkloadOf(s))
+		wh, err := r.workload(ctx, g.WorkloadOf(s))
 		if err != nil {
 			return nil, err
 		}
 		if i == 0 {
-			r.Engine, r.Model, r.Workload = eh, model, wh
+			out.Engine, out.Model, out.Workload = eh, model, wh
 		}
-		parts = append(parts, part{"engine of side " + s.Label, eh}, part{"workload of side " + s.Label, wh})
+		parts = append(parts, part{"engine " + s.Engine.Name + " of side " + s.Label, eh}, part{"workload of side " + s.Label, wh})
 		for _, l := range s.Stack {
 			h := l.Declared()
 			if l.Binary != "" {
-				h = Sum([]string{h, binary(l.Binary)})
+				h = Sum([]string{h, r.binary(ctx, l.Binary)})
 			}
 			parts = append(parts, part{"lever " + l.Name + " of side " + s.Label, h})
 		}
@@ -275,9 +295,9 @@ func (g *Group) Resolve(ctx context.Context, d Digests) (*Resolution, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Parts = string(b)
-	r.Hash = Sum(parts)
-	return r, nil
+	out.Parts = string(b)
+	out.Hash = Sum(parts)
+	return out, nil
 }
 
 // Changed names what differs between two Parts texts; nil when nothing does.
