@@ -142,6 +142,9 @@ type Group struct {
 	Cap         int                `json:"cap"`             // blocks
 	Costs       map[string]float64 `json:"costs,omitempty"` // metric to limit as a ratio (-.03); +Inf is not used: reported only is in CostsShown
 	CostsShown  []string           `json:"costs_shown,omitempty"`
+	CaseRule    string             `json:"case_rule,omitempty"`  // all, worst, each; "" is all
+	Sequential  bool               `json:"sequential,omitempty"` // a stop looks at results: intervals are at the level of its looks
+	Noise       []Noise            `json:"noise,omitempty"`      // known before the group began, so that every look and every later judgement uses the same
 	Gates       []GateSpec         `json:"gates,omitempty"`
 	Stops       []string           `json:"stops,omitempty"` // names with their parameters
 	Pos         string             `json:"pos,omitempty"`   // where the user made it
@@ -153,6 +156,15 @@ type Group struct {
 	Warnings    []string           `json:"warnings,omitempty"`
 	WallStartNS int64              `json:"wall_start_ns"`
 	WallEndNS   *int64             `json:"wall_end_ns,omitempty"`
+}
+
+// Noise is what was known of one metric's noise before a group began, from earlier arms.
+type Noise struct {
+	Metric string  `json:"metric"`
+	Case   string  `json:"case,omitempty"`
+	SD     float64 `json:"sd"` // of one arm, on logarithms: .0027 is .27 %
+	DF     float64 `json:"df"`
+	From   string  `json:"from"` // in words, with what was left out
 }
 
 // GateSpec is a gate or a guard as it stood when the group ran, with the thresholds in force.

@@ -1,0 +1,2 @@
+// Package stats holds designs, estimators, verdicts and stopping rules for two to ten blocks of arms.
+package stats
