@@ -1,0 +1,389 @@
+package hardware
+
+// The sampler: absolute deadlines on its own monotonic clock, one lane for everything quick and one for
+// each slow source, values kept in chunks so that steady state allocates only a chunk now and then.
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"flow/workflows/record"
+)
+
+// SamplerOptions say what is sampled, and how often.
+type SamplerOptions struct {
+	Sources  []Source
+	Interval time.Duration       // between ticks; 100 ms when zero
+	Now      func() int64        // monotonic nanoseconds; CLOCK_MONOTONIC when nil
+	Need     []string            // sensors without whose first value nothing may start; a trailing * matches
+	OnSample func(record.Sample) // called for every value, one call at a time, from the sampler; must not block
+	Barrier  time.Duration       // how long to wait for the first values; 5 s when zero
+}
+
+// Stats is what sampling itself took, and what went wrong in it.
+type Stats struct {
+	Ticks   int           `json:"ticks"`   // of the common lane
+	Late    int           `json:"late"`    // ticks that began more than half an interval after their deadline
+	Dropped int           `json:"dropped"` // ticks that never were, because an earlier one took too long
+	CPUS    *float64      `json:"cpu_s"`   // CPU seconds of all ticks; nil where the system cannot tell
+	Sources []SourceStats `json:"sources"`
+}
+
+// SourceStats is what one source took.
+type SourceStats struct {
+	Name      string        `json:"name"`
+	Reads     int           `json:"reads"`
+	Errors    int           `json:"errors"`
+	LastError string        `json:"last_error,omitempty"`
+	Total     time.Duration `json:"total_ns"`
+	Max       time.Duration `json:"max_ns"`
+}
+
+// Sampler samples until Stop. Its methods may be called from any goroutine.
+type Sampler struct {
+	o      SamplerOptions
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	lanes  []*lane
+
+	seeing sync.Mutex // OnSample, one call at a time
+
+	mu    sync.Mutex
+	ids   map[string]uint32 // sensor to its place in names
+	names []string
+	seen  []bool // by id: has had a value
+	news  chan struct{}
+
+	stop  sync.Once
+	stats Stats
+}
+
+// lane is a goroutine with sources that it reads in turn. mu guards all but sources during a tick.
+type lane struct {
+	s       *Sampler
+	emit    func(string, float64) // made once: a closure for each sample would be an allocation
+	at      int64
+	mu      sync.Mutex
+	sources []laneSource
+	ids     map[string]uint32 // the lane's own view of Sampler.ids, so that a value takes no shared lock
+	chunks  []*chunk
+	ticks   int
+	late    int
+	dropped int
+	cpuNS   int64
+	noCPU   bool
+	fresh   bool // a sensor had its first value in this tick
+}
+
+type laneSource struct {
+	Source
+	stats SourceStats
+}
+
+// chunk holds values by column: 20 bytes each instead of the 32 of a record.Sample.
+type chunk struct {
+	n     int
+	ns    [chunkLen]int64
+	value [chunkLen]float64
+	id    [chunkLen]uint32
+}
+
+const chunkLen = 2048
+
+// StartSampler begins to sample and returns when every sensor in Need has a first value: before that no
+// engine may start. Where one has none it returns a diag.Error of kind Machine that names the sensor, why,
+// and what to do. The sampler ends with Stop, or with ctx.
+func StartSampler(ctx context.Context, o SamplerOptions) (*Sampler, error) {
+	if o.Interval <= 0 {
+		o.Interval = 100 * time.Millisecond
+	}
+	if o.Barrier <= 0 {
+		o.Barrier = 5 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = monotonic
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	all := Sensors(o.Sources)
+	if err := check(all, o.Need); err != nil {
+		return nil, err
+	}
+	s := &Sampler{o: o, ids: map[string]uint32{}, news: make(chan struct{}, 1)}
+	ctx, s.cancel = context.WithCancel(ctx)
+	var common []Source
+	for _, src := range o.Sources {
+		if r, ok := src.(resetter); ok {
+			r.reset()
+		}
+		if p, ok := src.(slowpoke); ok && p.slow() {
+			s.lane(ctx, src)
+			continue
+		}
+		common = append(common, src)
+	}
+	s.lane(ctx, common...)
+	if err := s.barrier(ctx, all); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// lane starts a goroutine for sources. The common lane is started last: it is s.lanes' last entry.
+func (s *Sampler) lane(ctx context.Context, sources ...Source) {
+	l := &lane{s: s, ids: map[string]uint32{}}
+	for _, src := range sources {
+		l.sources = append(l.sources, laneSource{Source: src, stats: SourceStats{Name: src.Name()}})
+	}
+	l.emit = l.keep
+	s.lanes = append(s.lanes, l)
+	s.done.Go(func() { l.run(ctx) })
+}
+
+func (s *Sampler) barrier(ctx context.Context, all []record.Sensor) error {
+	timeout := time.NewTimer(s.o.Barrier)
+	defer timeout.Stop()
+	for {
+		missing := firstMissing(all, s.o.Need, s.have())
+		if missing == nil {
+			return nil
+		}
+		select {
+		case <-s.news:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timeout.C:
+			return noValue(*missing, s.o.Barrier.String(), s.errorOf(sourceOf(s.o.Sources, missing.Name)))
+		}
+	}
+}
+
+func (s *Sampler) have() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[string]bool, len(s.names))
+	for i, n := range s.names {
+		if s.seen[i] {
+			out[n] = true
+		}
+	}
+	return out
+}
+
+// errorOf is what a source last failed with, nil when it did not.
+func (s *Sampler) errorOf(source string) error {
+	for _, l := range s.lanes {
+		l.mu.Lock()
+		for _, src := range l.sources {
+			if src.stats.Name == source && src.stats.LastError != "" {
+				defer l.mu.Unlock()
+				return fmt.Errorf("%s", src.stats.LastError)
+			}
+		}
+		l.mu.Unlock()
+	}
+	return nil
+}
+
+// Engine makes the sampler follow the processes that pids names from now on; the set may change at any
+// time, and pids is asked from the sampler, about twice a second. nil: no engine any more.
+func (s *Sampler) Engine(pids func() []int) {
+	common := s.lanes[len(s.lanes)-1]
+	common.mu.Lock()
+	defer common.mu.Unlock()
+	for i, src := range common.sources {
+		b, ok := s.o.Sources[s.indexOf(src.stats.Name)].(binder)
+		if !ok {
+			continue
+		}
+		bound := b.bind(pids)
+		if bound == nil {
+			continue
+		}
+		src.Close() // an unbound source has nothing open, a bound one its processes' files
+		common.sources[i].Source = bound
+		return
+	}
+}
+
+func (s *Sampler) indexOf(source string) int {
+	return slices.IndexFunc(s.o.Sources, func(x Source) bool { return x.Name() == source })
+}
+
+// Samples is a copy of all values so far, in time.
+func (s *Sampler) Samples() []record.Sample {
+	s.mu.Lock()
+	names := s.names // append-only: the prefix seen here stays
+	s.mu.Unlock()
+	var out []record.Sample
+	for _, l := range s.lanes {
+		l.mu.Lock()
+		for _, c := range l.chunks {
+			out = slices.Grow(out, c.n)
+			for i := range c.n {
+				if int(c.id[i]) >= len(names) { // named since: take the longer list
+					s.mu.Lock()
+					names = s.names
+					s.mu.Unlock()
+				}
+				out = append(out, record.Sample{Sensor: names[c.id[i]], MonoNS: c.ns[i], Value: c.value[i]})
+			}
+		}
+		l.mu.Unlock()
+	}
+	if len(s.lanes) > 1 {
+		slices.SortStableFunc(out, func(a, b record.Sample) int { return cmp.Compare(a.MonoNS, b.MonoNS) })
+	}
+	return out
+}
+
+// Stop ends the sampling and says what it took. It may be called more than once. It does not close the
+// sources of SamplerOptions.
+func (s *Sampler) Stop() Stats {
+	s.stop.Do(func() {
+		s.cancel()
+		s.done.Wait()
+		s.Engine(nil)
+		var cpu int64
+		known := true
+		for i, l := range s.lanes {
+			cpu += l.cpuNS
+			known = known && !l.noCPU
+			s.stats.Late += l.late
+			s.stats.Dropped += l.dropped
+			if i == len(s.lanes)-1 {
+				s.stats.Ticks = l.ticks
+			}
+			for _, src := range l.sources {
+				s.stats.Sources = append(s.stats.Sources, src.stats)
+			}
+		}
+		if known {
+			seconds := float64(cpu) / 1e9
+			s.stats.CPUS = &seconds
+		}
+	})
+	return s.stats
+}
+
+func (l *lane) run(ctx context.Context) {
+	interval := int64(l.s.o.Interval)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	deadline := l.s.o.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		now := l.s.o.Now()
+		l.tick(now - deadline)
+		// The next deadline is on the grid of the first one: a late tick does not move those after it.
+		deadline += interval
+		now = l.s.o.Now()
+		if missed := (now - deadline) / interval; missed > 0 {
+			l.mu.Lock()
+			l.dropped += int(missed)
+			l.mu.Unlock()
+			deadline += missed * interval
+		}
+		timer.Reset(time.Duration(max(deadline-now, 0)))
+	}
+}
+
+// tick reads every source of the lane once.
+func (l *lane) tick(behind int64) {
+	// The thread's CPU clock is only ours while the goroutine cannot move to another thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cpu, ok := threadCPU()
+
+	l.mu.Lock()
+	l.ticks++
+	if behind > int64(l.s.o.Interval)/2 {
+		l.late++
+	}
+	for i := range l.sources {
+		src := &l.sources[i]
+		l.at = l.s.o.Now()
+		err := src.Sample(l.at, l.emit)
+		took := time.Duration(l.s.o.Now() - l.at)
+		src.stats.Reads++
+		src.stats.Total += took
+		src.stats.Max = max(src.stats.Max, took)
+		if err != nil {
+			src.stats.Errors++
+			src.stats.LastError = err.Error()
+		}
+	}
+	fresh := l.fresh
+	l.fresh = false
+	if ok {
+		end, _ := threadCPU()
+		l.cpuNS += end - cpu
+	} else {
+		l.noCPU = true
+	}
+	l.mu.Unlock()
+	if fresh {
+		select {
+		case l.s.news <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// keep stores a value. It is the emit of every source of the lane.
+func (l *lane) keep(sensor string, value float64) {
+	if !finite(value) {
+		return // not a measurement
+	}
+	id, ok := l.ids[sensor]
+	if !ok {
+		id = l.s.id(sensor)
+		l.ids[sensor] = id
+		l.fresh = true
+	}
+	var c *chunk
+	if n := len(l.chunks); n > 0 {
+		c = l.chunks[n-1]
+	}
+	if c == nil || c.n == chunkLen {
+		c = &chunk{}
+		l.chunks = append(l.chunks, c)
+	}
+	c.ns[c.n], c.value[c.n], c.id[c.n] = l.at, value, id
+	c.n++
+	if l.s.o.OnSample != nil {
+		l.s.seeing.Lock()
+		l.s.o.OnSample(record.Sample{Sensor: sensor, MonoNS: l.at, Value: value})
+		l.s.seeing.Unlock()
+	}
+}
+
+// id is the place of a sensor's name, which has a value now.
+func (s *Sampler) id(sensor string) uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, ok := s.ids[sensor]
+	if !ok {
+		id = uint32(len(s.names))
+		s.ids[sensor] = id
+		s.names = append(s.names, sensor)
+		s.seen = append(s.seen, false)
+	}
+	s.seen[id] = true
+	return id
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
