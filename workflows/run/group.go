@@ -1,0 +1,446 @@
+package run
+
+// One group: blocks until a stop or the cap. A block is redone or excluded whole, within the group's
+// retries; an unfinished block of an interrupted session is redone whole, and its arms become superseded.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"flow/builtins/gate"
+	"flow/starlark/diag"
+	"flow/workflows/plan"
+	"flow/workflows/record"
+)
+
+// groupRun is the state of one running group.
+type groupRun struct {
+	plan   *plan.Group
+	g      *record.Group
+	past   []*record.Group
+	first  int                   // logical arms of the session before this group
+	kept   map[int][]*record.Arm // arms of earlier attempts, by block, from before an interruption
+	warmed bool
+}
+
+// errEnd ends a group early with a verdict that the facts already carry.
+type errEnd struct{ why string }
+
+func (e *errEnd) Error() string { return e.why }
+
+func (s *Session) runGroup(ctx context.Context, pg *plan.Group, res *plan.Resolution, id string, index, first int) (*record.Group, error) {
+	r := &groupRun{plan: pg, first: first, kept: map[int][]*record.Arm{}}
+	old, err := s.Recorder.Group(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if old != nil && old.Verdict != "" {
+		return old, nil
+	}
+	if old != nil {
+		for _, a := range old.Arms {
+			r.kept[a.Block] = append(r.kept[a.Block], a)
+		}
+		r.g = old
+		r.g.Arms = nil
+	} else {
+		if r.g, err = s.newGroup(pg, res, id, index); err != nil {
+			return nil, err
+		}
+		if err := s.Recorder.BeginGroup(ctx, r.g); err != nil {
+			return nil, err
+		}
+	}
+	if r.past, err = s.Recorder.Past(ctx, Scope{Machine: s.Session.Machine.ID, Engine: r.g.Engine, Workload: r.g.Workload,
+		Model: r.g.Model, Measurer: s.Session.Measurer}); err != nil {
+		return nil, err
+	}
+	s.event(record.Event{Kind: "group.start", Group: r.g.Name, GroupID: r.g.ID, GroupOf: r.g})
+
+	err = s.blocks(ctx, r)
+	var end *errEnd
+	if asErr(err, &end) {
+		r.g.Stopped, err = end.why, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.judge(r)
+	if s.Force != "" {
+		force(r.g, s.Force)
+	}
+	now := s.Clock.Wall()
+	r.g.WallEndNS = &now
+	if err := s.Recorder.EndGroup(context.WithoutCancel(ctx), r.g); err != nil {
+		return nil, err
+	}
+	s.event(record.Event{Kind: "group.end", Group: r.g.Name, GroupID: r.g.ID, Text: r.g.Verdict, GroupOf: r.g})
+	return r.g, nil
+}
+
+// newGroup is the group as a fact, before its first arm.
+func (s *Session) newGroup(pg *plan.Group, res *plan.Resolution, id string, index int) (*record.Group, error) {
+	declared, err := pg.Declared()
+	if err != nil {
+		return nil, err
+	}
+	g := &record.Group{
+		ID: id, SessionID: s.Session.ID, Index: index, Name: pg.Name, Role: pg.Role, Order: pg.Order,
+		Seed: seed(s.Session.Seed, index), Declared: declared, Resolved: res.Hash,
+		Engine: res.Engine, Workload: res.Workload, Model: res.Model,
+		Control: pg.ControlSide().Label, Primary: pg.Primary, Better: pg.Better, MinEffect: pg.MinEffect, Cap: pg.Cap,
+		Sequential: pg.Sequential(), Pos: pg.Pos.String(), WallStartNS: s.Clock.Wall(),
+	}
+	for _, side := range pg.Sides {
+		c, err := plan.Effective(side.Engine, side.Stack)
+		if err != nil {
+			return nil, err
+		}
+		g.Sides = append(g.Sides, record.Side{Label: side.Label, Engine: side.Engine.Name, Stack: side.Stack.Record(),
+			Command: c, Control: side.Label == g.Control})
+	}
+	for metric, limit := range pg.Costs {
+		if limit == nil {
+			g.CostsShown = append(g.CostsShown, metric)
+			continue
+		}
+		if g.Costs == nil {
+			g.Costs = map[string]float64{}
+		}
+		g.Costs[metric] = *limit
+	}
+	slices.Sort(g.CostsShown)
+	for _, x := range pg.Gates {
+		spec := record.GateSpec{Name: x.Name, Kind: "gate", Phase: x.Phase, Scope: x.Scope, Required: x.Required, Params: x.Params}
+		if x.Code.Fingerprint != nil {
+			if spec.Code, err = x.Code.Fingerprint(); err != nil {
+				return nil, err
+			}
+		}
+		g.Gates = append(g.Gates, spec)
+	}
+	for _, x := range pg.Guards {
+		g.Gates = append(g.Gates, record.GateSpec{Name: x.Name, Kind: "guard", Phase: plan.PhaseDuring, Scope: "arm", Required: true, Params: guardParams(x)})
+	}
+	for _, x := range pg.Stops {
+		name := x.Name
+		if x.Params != "" && x.Params != "{}" {
+			name += " " + x.Params
+		}
+		g.Stops = append(g.Stops, name)
+	}
+	return g, nil
+}
+
+func guardParams(x plan.Guard) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"sensor":%q`, x.Sensor)
+	if x.Above != nil {
+		fmt.Fprintf(&b, `,"above":%v`, *x.Above)
+	}
+	if x.Below != nil {
+		fmt.Fprintf(&b, `,"below":%v`, *x.Below)
+	}
+	fmt.Fprintf(&b, `,"growth":%v,"hold_ms":%d}`, x.Growth, x.Hold.Milliseconds())
+	return b.String()
+}
+
+// blocks runs blocks until a stop, the cap, or a reason that more arms cannot help.
+func (s *Session) blocks(ctx context.Context, r *groupRun) error {
+	if err := s.takeOthers(ctx, r); err != nil {
+		return err
+	}
+	for b := 0; b < r.plan.Cap; b++ {
+		if err := s.block(ctx, r, b); err != nil {
+			return err
+		}
+		s.judge(r)
+		if r.g.Verdict == record.Infeasible {
+			return &errEnd{"infeasible"}
+		}
+		why, err := s.askStops(ctx, r)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			return &errEnd{why}
+		}
+	}
+	return nil
+}
+
+// takeOthers keeps the warm and probe arms of an interrupted attempt on record; they are not run again
+// unless an engine has to be warmed anyway.
+func (s *Session) takeOthers(ctx context.Context, r *groupRun) error {
+	for _, a := range r.kept[-1] {
+		r.g.Arms = append(r.g.Arms, a)
+	}
+	if r.plan.Probe != nil {
+		if err := s.probe(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askStops asks every stop; the first with a reason wins. An estimate at this look is the stop's to use.
+func (s *Session) askStops(ctx context.Context, r *groupRun) (string, error) {
+	for _, st := range r.plan.Stops {
+		if st.Rule == nil {
+			continue
+		}
+		why, err := st.Rule(ctx, r.g)
+		if err != nil {
+			return "", err
+		}
+		if why != "" {
+			return st.Name + ": " + why, nil
+		}
+	}
+	return "", nil
+}
+
+func (s *Session) judge(r *groupRun) { gate.Judge(r.g, r.past) }
+
+// block runs one block until it is whole and valid, or its retries are used up.
+func (s *Session) block(ctx context.Context, r *groupRun, b int) error {
+	labels := r.plan.BlockAt(b, r.g.Seed&1 == 1).Labels
+	attempt, used := 0, 0
+	// What an interrupted session left of this block.
+	for _, arms := range attempts(r.kept[b]) {
+		state := stateOf(arms, len(labels))
+		if state == "open" {
+			for _, a := range arms {
+				if a.Disposition != record.Superseded {
+					a.Disposition, a.Reason = record.Superseded, "its block was redone after an interruption"
+					if err := s.Recorder.JudgeArm(ctx, a); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		r.g.Arms = append(r.g.Arms, arms...)
+		attempt = arms[0].Attempt + 1
+		switch state {
+		case "whole":
+			return s.afterBlock(r, b)
+		case "broken":
+			used++
+		}
+	}
+	if !r.warmed && r.plan.WarmArm {
+		if err := s.warmArm(ctx, r, labels[0]); err != nil {
+			return err
+		}
+	}
+	for ; used <= r.plan.Retry; used, attempt = used+1, attempt+1 {
+		if used > 0 && r.plan.Probe != nil {
+			if err := s.probe(ctx, r); err != nil {
+				return err
+			}
+		}
+		whole, err := s.attempt(ctx, r, b, attempt, used, labels)
+		if err != nil {
+			return err
+		}
+		if whole {
+			return s.afterBlock(r, b)
+		}
+	}
+	return s.exhausted(r, b)
+}
+
+// attempt runs the arms of a block once; it ends at the first arm that does not count, because the block
+// is redone or excluded whole.
+func (s *Session) attempt(ctx context.Context, r *groupRun, b, attempt, used int, labels []string) (bool, error) {
+	for slot, label := range labels {
+		a, err := s.runArm(ctx, r, armAt{label: label, block: b, slot: slot, attempt: attempt, tries: used, purpose: "measured",
+			seq: r.first + b*len(labels) + slot})
+		if a != nil {
+			r.g.Arms = append(r.g.Arms, a)
+			s.event(record.Event{Kind: "arm.end", Group: r.g.Name, GroupID: r.g.ID, Arm: fmt.Sprintf("%s%d", label, b*len(labels)+slot+1), Text: a.Disposition, ArmOf: a, GroupOf: r.g})
+		}
+		if err != nil {
+			return false, err
+		}
+		switch a.Disposition {
+		case record.OK:
+		case record.Infeasible:
+			return false, &errEnd{"infeasible"}
+		default:
+			return false, nil
+		}
+		if why := gate.Contrast(r.g, a); why != "" {
+			return false, &errEnd{why}
+		}
+	}
+	return true, nil
+}
+
+func (s *Session) afterBlock(r *groupRun, b int) error {
+	s.judge(r)
+	s.event(record.Event{Kind: "block.end", Group: r.g.Name, GroupID: r.g.ID, Text: fmt.Sprintf("block %d of at most %d", b+1, r.plan.Cap), GroupOf: r.g})
+	return nil
+}
+
+// exhausted ends the group when a block could not be completed within its retries: bounded discards, and
+// the reason is the answer. Where every attempt died the same way on the same side that is not the
+// control, that side is infeasible.
+func (s *Session) exhausted(r *groupRun, b int) error {
+	var lasts []*record.Arm
+	for _, arms := range attempts(armsOf(r.g, b)) {
+		if a := arms[len(arms)-1]; a.Disposition != record.Superseded && a.Disposition != record.Interrupted {
+			lasts = append(lasts, a)
+		}
+	}
+	if len(lasts) == 0 {
+		return nil
+	}
+	last := lasts[len(lasts)-1]
+	same := len(lasts) > 1
+	for _, a := range lasts {
+		same = same && a.Label == last.Label && a.Disposition == record.Failed && shape(a.Reason) == shape(last.Reason)
+	}
+	if same && last.Label != r.g.Control {
+		last.Disposition = record.Infeasible
+		last.Reason = fmt.Sprintf("died the same way in %d attempts: %s", len(lasts), last.Reason)
+		if err := s.Recorder.JudgeArm(context.Background(), last); err != nil {
+			return err
+		}
+		return &errEnd{"infeasible"}
+	}
+	if same && last.Label == r.g.Control && !s.started[r.g.Engine] {
+		return &diag.Error{Kind: diag.Machine, Op: fmt.Sprintf("group %q", r.g.Name),
+			Msg: "the base side cannot start: " + last.Reason + tail(last), Fix: "run the command by hand, and see `flow show " + last.ID + "`"}
+	}
+	return &errEnd{fmt.Sprintf("block %d was discarded %d times: %s", b+1, len(lasts), last.Reason)}
+}
+
+// shape is a reason without its numbers, so that "died at token 40" and "died at token 41" are one way.
+func shape(reason string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r == '.' {
+			return -1
+		}
+		return r
+	}, reason)
+}
+
+// tail is the end of an arm's engine log as an indented block.
+func tail(a *record.Arm) string {
+	if a.Process == nil || a.Process.LogTail == "" {
+		return ""
+	}
+	return "\n\tlast lines of its log:\n\t  " + strings.ReplaceAll(strings.TrimRight(a.Process.LogTail, "\n"), "\n", "\n\t  ")
+}
+
+func armsOf(g *record.Group, block int) []*record.Arm {
+	var out []*record.Arm
+	for _, a := range g.Arms {
+		if a.Block == block {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// attempts splits the arms of a block by attempt, in time.
+func attempts(arms []*record.Arm) [][]*record.Arm {
+	var out [][]*record.Arm
+	for _, a := range arms {
+		if n := len(out); n > 0 && out[n-1][0].Attempt == a.Attempt {
+			out[n-1] = append(out[n-1], a)
+			continue
+		}
+		out = append(out, []*record.Arm{a})
+	}
+	return out
+}
+
+// stateOf an attempt: whole, broken (an arm did not count), or open (interrupted, to be superseded).
+func stateOf(arms []*record.Arm, want int) string {
+	n := 0
+	for _, a := range arms {
+		switch a.Disposition {
+		case record.OK:
+			n++
+		case record.Invalid, record.Failed, record.Infeasible:
+			return "broken"
+		}
+	}
+	if n == want {
+		return "whole"
+	}
+	return "open"
+}
+
+func (s *Session) warmArm(ctx context.Context, r *groupRun, label string) error {
+	a, err := s.runArm(ctx, r, armAt{label: label, block: -1, purpose: "warm", seq: r.first})
+	if a != nil {
+		r.g.Arms = append(r.g.Arms, a)
+	}
+	r.warmed = true
+	return err
+}
+
+// probe runs the control until its metric is inside the band, and ends the group when it does not get there.
+func (s *Session) probe(ctx context.Context, r *groupRun) error {
+	p := r.plan.Probe
+	tries := p.Retries
+	if tries == 0 {
+		tries = 3
+	}
+	why := ""
+	for n := 0; n < tries; n++ {
+		if n > 0 {
+			if err := s.Sleep(ctx, p.Pause); err != nil {
+				return err
+			}
+		}
+		a, err := s.runArm(ctx, r, armAt{label: r.g.Control, block: -1, slot: n, purpose: "probe", seq: r.first})
+		if a != nil {
+			r.g.Arms = append(r.g.Arms, a)
+		}
+		if err != nil {
+			return err
+		}
+		if why = outside(p, a); why == "" {
+			return nil
+		}
+	}
+	return &errEnd{fmt.Sprintf("probe arm: %s, after %d tries", why, tries)}
+}
+
+// outside says how a probe arm misses its band; "" when it is inside.
+func outside(p *plan.Probe, a *record.Arm) string {
+	if a.Disposition != record.OK {
+		return "the arm is " + a.Disposition + ": " + a.Reason
+	}
+	for _, m := range a.Metrics {
+		if m.Name != p.Metric {
+			continue
+		}
+		switch {
+		case m.Value == nil:
+			return p.Metric + " was not measured: " + m.Why
+		case p.Above != nil && *m.Value <= *p.Above:
+			return fmt.Sprintf("%s is %.4g, want above %.4g", p.Metric, *m.Value, *p.Above)
+		case p.Below != nil && *m.Value >= *p.Below:
+			return fmt.Sprintf("%s is %.4g, want below %.4g", p.Metric, *m.Value, *p.Below)
+		}
+		return ""
+	}
+	return "the arm has no metric " + p.Metric
+}
+
+// force gives a group a verdict, so that flow check walks every branch of main.
+func force(g *record.Group, verdict string) {
+	g.Verdict, g.Reason = verdict, "forced by flow check"
+	for i := range g.Comparisons {
+		if !g.Comparisons[i].Cost {
+			g.Comparisons[i].Verdict = verdict
+		}
+	}
+}

@@ -1,0 +1,487 @@
+package run
+
+// The life of an arm: settle, before-gates, launch, ready, confirm, warm up, measure, stop, record,
+// after-gates, findings recorded. An arm is durable before its after-gates are judged, so that a mistake
+// in a gate never loses it.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"flow/builtins/gate"
+	"flow/starlark/diag"
+	"flow/workflows/plan"
+	"flow/workflows/record"
+)
+
+// armAt says which arm to run.
+type armAt struct {
+	label                string
+	block, slot, attempt int
+	tries                int // attempts of the block that counted: what the simulated measurer varies with
+	seq                  int // logical place in the session
+	purpose              string
+}
+
+// breach is the cause with which a guard ends an arm.
+type breach struct {
+	guard plan.Guard
+	words string
+}
+
+func (b *breach) Error() string { return "guard " + b.guard.Name + ": " + b.words }
+
+// EngineError is an engine that failed while an arm ran: it died, hung, or answered garbage. It is
+// transient until it happens the same way every time.
+type EngineError struct{ Reason string }
+
+func (e *EngineError) Error() string { return e.Reason }
+
+// runArm runs one arm and records it. A nil error with a disposition other than ok is an arm that does not
+// count; an error ends the session.
+func (s *Session) runArm(ctx context.Context, r *groupRun, at armAt) (*record.Arm, error) {
+	side := r.plan.Sides[slices.IndexFunc(r.plan.Sides, func(x plan.Side) bool { return x.Label == at.label })]
+	a := &record.Arm{
+		ID: s.NewID(), GroupID: r.g.ID, Label: at.label, Block: at.block, Slot: at.slot, Attempt: at.attempt, Seq: len(r.g.Arms),
+		Purpose: at.purpose, WallStartNS: s.Clock.Wall(), MonoStartNS: s.Clock.Mono(), Group: r.g, Attached: side.Engine.URL != "",
+	}
+	s.event(record.Event{Kind: "arm.start", Group: r.g.Name, GroupID: r.g.ID, Arm: at.label, Text: at.purpose, ArmOf: a, GroupOf: r.g})
+
+	actx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := newWatches(r.plan.Guards, cancel)
+	rig, err := s.Measurer.Open(actx, Task{
+		SessionID: s.Session.ID, GroupID: r.g.ID, ArmID: a.ID, Group: r.plan, GroupSeed: r.g.Seed, Side: side, Levers: r.plan.Levers(),
+		Block: at.block, Slot: at.slot, Attempt: at.tries, Seq: at.seq, Purpose: at.purpose, Sensors: sensors(r.plan), OnSample: watch.sample,
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	h := &arm{s: s, r: r, rig: rig, side: side, rec: a}
+	failure := s.act(actx, h)
+	watch.stop()
+	closeErr := rig.Close(context.WithoutCancel(ctx), a)
+	a.MonoEndNS = s.Clock.Mono()
+	if h.settled > 0 {
+		a.OverheadNS = overhead(a)
+	}
+	mistake := s.dispose(ctx, actx, a, h, failure)
+	if closeErr != nil && mistake == nil {
+		a.Disposition, a.Reason = record.Failed, closeErr.Error()
+	}
+	durable := context.WithoutCancel(ctx)
+	if err := s.Recorder.EndArm(durable, a); err != nil {
+		return nil, err
+	}
+	if mistake == nil && a.Disposition == record.OK && at.purpose == "measured" {
+		mistake = s.afterGates(ctx, r, a)
+	}
+	if a.Disposition == record.OK || a.Disposition == record.Invalid {
+		a.Disposition, a.Reason = gate.JudgeArm(a)
+	}
+	if err := s.Recorder.JudgeArm(durable, a); err != nil {
+		return a, err
+	}
+	if mistake != nil {
+		return a, mistake
+	}
+	if a.Disposition == record.Interrupted {
+		return a, context.Cause(ctx)
+	}
+	return a, nil
+}
+
+// act settles, judges before-gates and runs the body.
+func (s *Session) act(ctx context.Context, h *arm) error {
+	h.step("settle")
+	if err := s.Sleep(ctx, h.r.plan.Settle); err != nil {
+		return err
+	}
+	h.settled = s.Clock.Mono()
+	h.step("gates")
+	h.rec.Samples = h.rig.Samples()
+	for _, g := range h.r.plan.Gates {
+		if g.Phase != plan.PhaseBefore || h.rec.Purpose != "measured" {
+			continue
+		}
+		f, err := judgeOne(ctx, g, h.rec)
+		h.rec.Findings = append(h.rec.Findings, f)
+		if err != nil {
+			return err
+		}
+		if f.Outcome != record.Pass && f.Required {
+			return errSkip
+		}
+	}
+	body := h.r.plan.Body
+	if body == nil {
+		body = Standard
+	}
+	return body(ctx, h)
+}
+
+// errSkip ends an arm whose before-gate did not pass: there is nothing to measure.
+var errSkip = errors.New("a gate did not pass before the arm")
+
+// Standard is the body of a group that names none: launch, confirm, warm, measure, stop.
+func Standard(ctx context.Context, a plan.Arm) error {
+	p, err := a.Launch(ctx, a.Side().Engine)
+	if err != nil {
+		return err
+	}
+	if _, err := p.Confirm(ctx); err != nil {
+		return err
+	}
+	if err := a.Warm(ctx, p, a.Workload()); err != nil {
+		return err
+	}
+	if err := a.Measure(ctx, p, a.Workload()); err != nil {
+		return err
+	}
+	return p.Stop(ctx)
+}
+
+// dispose turns what happened into a disposition. It returns an error only for a mistake in the workflow
+// or a machine that cannot go on.
+func (s *Session) dispose(ctx, actx context.Context, a *record.Arm, h *arm, failure error) error {
+	var b *breach
+	var le *LaunchError
+	var ee *EngineError
+	if a.Label == h.r.g.Control && h.launched && a.Process != nil && a.Process.ReadyNS != 0 {
+		s.started[h.r.g.Engine] = true
+	}
+	switch {
+	case ctx.Err() != nil:
+		a.Disposition, a.Reason = record.Interrupted, "interrupted: "+context.Cause(ctx).Error()
+	case asErr(context.Cause(actx), &b):
+		a.Disposition = record.Invalid
+		a.Reason = b.Error()
+		a.Findings = append(a.Findings, gate.GuardFinding(b.guard, b.words))
+	case errors.Is(failure, errSkip):
+		a.Disposition = record.Invalid
+	case asErr(failure, &le) || asErr(h.failure, &le):
+		return s.disposeLaunch(a, h, le)
+	case asErr(failure, &ee) || asErr(h.failure, &ee):
+		a.Disposition, a.Reason = record.Failed, ee.Reason
+	case failure != nil:
+		a.Disposition, a.Reason = record.Failed, "the body of the arm ended with an error: "+failure.Error()
+		return s.inArm(h.r, a, failure)
+	default:
+		a.Disposition, a.Reason = record.OK, ""
+		if why := brokenRequest(a); why != "" {
+			a.Disposition, a.Reason = record.Failed, why
+		}
+	}
+	return nil
+}
+
+// disposeLaunch decides what an engine that did not get ready means: on the control it is the machine's
+// trouble (exit 3), on another side the lever's.
+func (s *Session) disposeLaunch(a *record.Arm, h *arm, le *LaunchError) error {
+	a.Disposition, a.Reason = record.Failed, le.Error()
+	if a.Process == nil && le.LogTail != "" {
+		a.Process = &record.Process{LogTail: le.LogTail}
+	}
+	if !le.Permanent {
+		return nil
+	}
+	if a.Label != h.r.g.Control {
+		a.Disposition = record.Infeasible
+		return nil
+	}
+	if !s.started[h.r.g.Engine] {
+		return &diag.Error{Pos: h.side.Engine.Pos, Kind: diag.Machine, Op: "engine " + h.side.Engine.Name,
+			Msg: "the base side cannot start: " + le.Error() + tail(a), Fix: "run the command by hand, and see `flow show " + a.ID + "`"}
+	}
+	return nil
+}
+
+// brokenRequest says why an arm whose measured requests did not all succeed does not count.
+func brokenRequest(a *record.Arm) string {
+	bad, n, first := 0, 0, ""
+	for _, q := range a.Requests {
+		if q.Mark != record.MarkMeasured {
+			continue
+		}
+		n++
+		if q.Status != "ok" {
+			bad++
+			if first == "" {
+				first = fmt.Sprintf("request %d: %s: %s", q.Index, q.ErrorKind, q.Error)
+			}
+		}
+	}
+	if bad == 0 {
+		return ""
+	}
+	why := fmt.Sprintf("%d of %d measured requests failed; %s", bad, n, first)
+	if p := a.Process; p != nil && p.StoppedBy == "itself" {
+		why += "; the engine " + ended(p)
+	}
+	return why
+}
+
+// ended is how an engine ended, in words.
+func ended(p *record.Process) string {
+	switch {
+	case p.OOMKilled:
+		return "was killed for want of memory"
+	case p.Signal != "":
+		return "ended by signal " + p.Signal
+	case p.ExitCode != nil:
+		return fmt.Sprintf("exited by itself with code %d", *p.ExitCode)
+	}
+	return "ended by itself"
+}
+
+// afterGates judges what was measured. A mistake in a gate's function makes its finding unmeasured, with
+// the error, and ends the session.
+func (s *Session) afterGates(ctx context.Context, r *groupRun, a *record.Arm) error {
+	for _, g := range r.plan.Gates {
+		if g.Phase == plan.PhaseBefore {
+			continue
+		}
+		f, err := judgeOne(ctx, g, a)
+		a.Findings = append(a.Findings, f)
+		if err != nil {
+			return s.inArm(r, a, err)
+		}
+	}
+	return nil
+}
+
+// judgeOne asks one gate and fills in what the gate does not say itself.
+func judgeOne(ctx context.Context, g plan.Gate, a *record.Arm) (record.Finding, error) {
+	f, err := g.Check(ctx, a)
+	if err != nil {
+		f = record.Finding{Outcome: record.Unmeasured, Error: err.Error(), Reason: "its function failed"}
+	}
+	f.Gate, f.Phase, f.Required, f.Scope = g.Name, g.Phase, g.Required, g.Scope
+	return f, err
+}
+
+// inArm adds the group and the arm to a mistake that came out of a workflow's function.
+func (s *Session) inArm(r *groupRun, a *record.Arm, err error) error {
+	var d *diag.Error
+	if errors.As(err, &d) && strings.Contains(d.Error(), "group") {
+		return err
+	}
+	kind := diag.Workflow
+	if k, ok := diag.KindOf(err); ok {
+		kind = k
+	}
+	return &diag.Error{Kind: kind, Op: fmt.Sprintf("group %q, arm %s%d", r.g.Name, a.Label, a.Seq+1), Err: err}
+}
+
+// overhead is flow's own part of an arm: everything but settling and the engine's time.
+func overhead(a *record.Arm) int64 {
+	left := a.MonoEndNS - a.MonoStartNS
+	for _, st := range a.Steps {
+		switch st.Name {
+		case "settle", "launch", "warm", "measure", "stop":
+			left -= st.EndNS - st.StartNS
+		}
+	}
+	return max(left, 0)
+}
+
+// sensors is what gates and guards of a group need.
+func sensors(g *plan.Group) []string {
+	var out []string
+	for _, x := range g.Gates {
+		out = append(out, x.Needs...)
+	}
+	for _, x := range g.Guards {
+		out = append(out, x.Sensor)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// watches judges guards on samples as they come.
+type watches struct {
+	mu     sync.Mutex
+	guards []plan.Guard
+	each   []*gate.Watch
+	cancel context.CancelCauseFunc
+	done   bool
+}
+
+func newWatches(guards []plan.Guard, cancel context.CancelCauseFunc) *watches {
+	w := &watches{guards: guards, cancel: cancel}
+	for _, g := range guards {
+		w.each = append(w.each, gate.NewWatch(g))
+	}
+	return w
+}
+
+func (w *watches) sample(x record.Sample) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.done {
+		return
+	}
+	for i, g := range w.each {
+		if words := g.Sample(x); words != "" {
+			w.done = true
+			w.cancel(&breach{w.guards[i], words})
+			return
+		}
+	}
+}
+
+func (w *watches) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done = true
+}
+
+// asErr is errors.As that takes nil.
+func asErr[T error](err error, into *T) bool { return err != nil && errors.As(err, into) }
+
+// arm is what a body holds.
+type arm struct {
+	s        *Session
+	r        *groupRun
+	rig      Rig
+	side     plan.Side
+	rec      *record.Arm
+	launched bool
+	settled  int64
+	failure  error // of the engine, kept even when a body's language wraps it
+}
+
+var _ plan.Arm = (*arm)(nil)
+
+func (h *arm) step(name string) {
+	h.rig.Mark(name)
+	h.s.event(record.Event{Kind: "arm.step", Group: h.r.g.Name, GroupID: h.r.g.ID, Arm: h.rec.Label, Text: name, ArmOf: h.rec})
+}
+
+func (h *arm) fail(err error) error {
+	if err != nil && h.failure == nil {
+		h.failure = err
+	}
+	return err
+}
+
+func (h *arm) Side() plan.Side         { return h.side }
+func (h *arm) Workload() plan.Workload { return h.r.plan.WorkloadOf(h.side) }
+func (h *arm) Label() string           { return h.rec.Label }
+
+func (h *arm) Launch(ctx context.Context, e plan.Engine) (plan.Process, error) {
+	if h.launched {
+		return nil, &diag.Error{Kind: diag.Workflow, Op: "arm.launch", Msg: "an arm is one launch: its engine was launched already",
+			Fix: "measure a second launch in an arm of its own"}
+	}
+	h.launched = true
+	h.step("launch")
+	p, err := h.rig.Launch(ctx, e)
+	if err != nil {
+		return nil, h.fail(err)
+	}
+	h.step("confirm")
+	return &process{h: h, Process: p}, nil
+}
+
+func (h *arm) Check(ctx context.Context, g plan.Gate) (record.Finding, error) {
+	h.rec.Samples = h.rig.Samples()
+	f, err := judgeOne(ctx, g, h.rec)
+	h.rec.Findings = append(h.rec.Findings, f)
+	return f, err
+}
+
+func (h *arm) Warm(ctx context.Context, p plan.Process, w plan.Workload) error {
+	h.step("warm")
+	_, err := p.Generate(ctx, w, record.MarkWarm)
+	return err
+}
+
+func (h *arm) Measure(ctx context.Context, p plan.Process, w plan.Workload) error {
+	h.step("measure")
+	_, err := p.Generate(ctx, w, record.MarkMeasured)
+	if err == nil {
+		h.step("stop")
+	}
+	return err
+}
+
+func (h *arm) Sample(ctx context.Context, d time.Duration) ([]record.Sample, error) {
+	from := h.s.Clock.Mono()
+	if err := h.s.Sleep(ctx, d); err != nil {
+		return nil, err
+	}
+	var out []record.Sample
+	for _, x := range h.rig.Samples() {
+		if x.MonoNS >= from {
+			out = append(out, x)
+		}
+	}
+	return out, nil
+}
+
+// execOutput is how much of a command's output is kept, each stream.
+const execOutput = 64 << 10
+
+func (h *arm) Exec(ctx context.Context, argv []string) (record.Exec, error) {
+	if len(argv) == 0 {
+		return record.Exec{}, &diag.Error{Kind: diag.Workflow, Op: "arm.exec", Msg: "got an empty command", Fix: `write arm.exec(["sync"])`}
+	}
+	began := h.s.Clock.Mono()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &capped{w: &out}, &capped{w: &errs}
+	err := cmd.Run()
+	e := record.Exec{Argv: argv, Stdout: out.String(), Stderr: errs.String(), Seconds: float64(h.s.Clock.Mono()-began) / 1e9, ExitCode: cmd.ProcessState.ExitCode()}
+	h.rec.Execs = append(h.rec.Execs, e)
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return e, &diag.Error{Kind: diag.Machine, Op: "arm.exec", Msg: "cannot run " + argv[0], Err: err}
+	}
+	return e, nil
+}
+
+// capped keeps the first execOutput bytes and lets the rest go.
+type capped struct{ w *strings.Builder }
+
+func (c *capped) Write(p []byte) (int, error) {
+	if room := execOutput - c.w.Len(); room > 0 {
+		c.w.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}
+
+func (h *arm) Record(m record.Metric) error {
+	if m.Source == "" {
+		m.Source = "arm.record"
+	}
+	h.rec.Metrics = append(h.rec.Metrics, m)
+	return nil
+}
+
+// process remembers an engine's failures for the arm.
+type process struct {
+	plan.Process
+	h *arm
+}
+
+func (p *process) Generate(ctx context.Context, w plan.Workload, mark string) ([]record.Request, error) {
+	r, err := p.Process.Generate(ctx, w, mark)
+	return r, p.h.fail(err)
+}
+
+func (p *process) Confirm(ctx context.Context) ([]record.Evidence, error) {
+	e, err := p.Process.Confirm(ctx)
+	return e, p.h.fail(err)
+}
+
+func (p *process) Stop(ctx context.Context) error { return p.h.fail(p.Process.Stop(ctx)) }
