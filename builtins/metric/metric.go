@@ -8,14 +8,16 @@
 package metric
 
 import (
-	"flow/workflows/plan"
+	"math"
+	"sort"
+
 	"flow/workflows/record"
 )
 
 // Def is one built-in metric, as the reference prints it.
 type Def struct {
 	Name   string
-	Unit   string
+	Unit   string // "" is a plain number
 	Better string // higher, lower, "" when neither is
 	Doc    string // its definition in one line
 	Source string // where its numbers come from
@@ -25,8 +27,8 @@ type Def struct {
 // needs it is then not measured, with the reason.
 type Inputs struct {
 	File    func(path string) ([]byte, error) // a file of the arm's {out} folder
-	Log     string                            // stdout and stderr together; the arm's own log when empty
-	Stdout  string                            // stdout alone; the log when empty
+	Log     string                            // stdout and stderr together; the process's log when empty
+	Stdout  string                            // stdout alone
 	Before  map[string]float64                // Prometheus series when the measured step began
 	After   map[string]float64                // and when it ended
 	Elapsed *float64                          // seconds of the measured step; from the arm's steps when nil
@@ -34,17 +36,62 @@ type Inputs struct {
 	Needed  []string                          // further names asked for, such as "nvml.0.power_w_mean"
 }
 
-// Request is every metric of one request.
-func Request(r *record.Request) []record.Metric { return nil }
+// Units and directions, so that the tables below read the same.
+const (
+	higher = "higher"
+	lower  = "lower"
 
-// Names is every built-in metric.
-func Names() []Def { return nil }
+	tokS   = "tok/s"
+	ms     = "ms"
+	tokens = "tokens"
+)
 
-// Arm is every metric of one arm: per case the built-in ones, then the declared ones.
-func Arm(a *record.Arm, defs []plan.Metric, in Inputs) []record.Metric { return nil }
+// A value under way: nil with the reason, or a number, perhaps withheld.
+type value struct {
+	v        *float64
+	why      string
+	rule     string
+	withheld bool // v is known but its sources do not support it; why says so
+	n        int
+}
 
-// CheckFormula parses a formula and gives the names it uses, sorted.
-func CheckFormula(of string) (names []string, err error) { return nil, nil }
+// number wraps a computed float. A result that is not finite was not measured.
+func number(f float64, rule string) value {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return missing("the result is not a finite number")
+	}
+	return value{v: &f, rule: rule}
+}
 
-// CheckDefs refuses declared metrics that cannot be computed: duplicates, bad patterns, cycles.
-func CheckDefs(defs []plan.Metric) error { return nil }
+func missing(why string) value { return value{why: why} }
+
+// metric gives v the clothes of its definition.
+func (v value) metric(d Def) record.Metric {
+	m := record.Metric{Name: d.Name, Unit: d.Unit, Better: d.Better, Source: d.Source, Rule: v.rule, N: v.n, Why: v.why}
+	switch {
+	case v.v == nil:
+	case v.withheld:
+		m.Withheld = v.v
+	default:
+		m.Value = v.v
+	}
+	return m
+}
+
+// percentile is the value at p of sorted xs by linear interpolation between order statistics, as numpy
+// does it and so as the tools of the field print it.
+func percentile(sorted []float64, p float64) float64 {
+	at := p * float64(len(sorted)-1)
+	i := int(at)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+// median of xs, which stays as it is. xs must not be empty.
+func median(xs []float64) float64 {
+	s := append([]float64(nil), xs...)
+	sort.Float64s(s)
+	return percentile(s, .5)
+}

@@ -310,6 +310,7 @@ type Request struct {
 	ContentFrames    int      `json:"content_frames"` // token-bearing
 	Reads            int      `json:"reads"`
 	ArrivalsUS       []int64  `json:"arrivals_us,omitempty"`  // per frame: µs since sent for the first, then deltas
+	BlankFrames      []int    `json:"blank_frames,omitempty"` // indexes in ArrivalsUS of frames without tokens (role-only, empty, usage); nil where not noted
 	FrameTokens      []int    `json:"frame_tokens,omitempty"` // per content frame, where the engine says so
 	FirstFrameTokens *int     `json:"first_frame_tokens,omitempty"`
 	PromptTokens     *int     `json:"prompt_tokens,omitempty"`
