@@ -243,6 +243,7 @@ type Extract struct {
 	Pointer string `json:"pointer,omitempty"` // json: RFC 6901
 	Pattern string `json:"pattern,omitempty"` // log, stdout: RE2 whose first group is the number
 	Name    string `json:"name,omitempty"`    // prometheus series; request: a built-in request metric
+	Counter bool   `json:"counter,omitempty"` // prometheus: the growth over the measured step, not the value; series named *_total always
 	Row     string `json:"row,omitempty"`     // csv: only (exactly one row; default), last, first, sum, mean
 }
 
