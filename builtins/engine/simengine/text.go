@@ -16,10 +16,10 @@ const maxPiece = 12
 
 // vocabulary is what the engine can say: every entry is one token. Some hold characters of several bytes,
 // so that a client that cuts them shows.
-const vocabulary = " river, stone, morning, über, quiet, signal, harbour, north, copper, field, naïve, window, "+
-	"slowly, green, thirty, café, engine, between, silver, road, winter, paper, résumé, carries, light, under, seven, "+
-	"東京, bridge, letter, turning, grey, orchard, jalapeño, distant, open, salt, measure, evening, ☃snow, rails, small, "+
-	"answers, without, name, ñandú, valley, returns, early, glass, always, never, 🚂train, keeps, order, warm, dust, "+
+const vocabulary = " river, stone, morning, über, quiet, signal, harbour, north, copper, field, naïve, window, " +
+	"slowly, green, thirty, café, engine, between, silver, road, winter, paper, résumé, carries, light, under, seven, " +
+	"東京, bridge, letter, turning, grey, orchard, jalapeño, distant, open, salt, measure, evening, ☃snow, rails, small, " +
+	"answers, without, name, ñandú, valley, returns, early, glass, always, never, 🚂train, keeps, order, warm, dust, " +
 	"number, pale, stream, cold, voices, gather, south"
 
 // pieces cuts text into tokens.
