@@ -1,0 +1,127 @@
+// Package client asks an engine for text and writes down when every piece of the answer arrived.
+//
+// Its opinion: a time belongs to the bytes, not to the program that reads them. The socket is stamped
+// where it is read, below net/http, one stamp kept beside the bytes of each frame; nothing is stamped
+// after parsing. A failure is a row like any other: what had arrived is kept, and no rate is made up. The
+// package computes no rates; that is builtins/metric's, from the facts written here.
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"flow/starlark/diag"
+	"flow/workflows/plan"
+	"flow/workflows/record"
+)
+
+// Options is how a server is reached.
+type Options struct {
+	API     plan.API      // kind, path, model, headers, body
+	BaseURL string        // "http://127.0.0.1:8080"
+	Now     func() int64  // the monotonic clock of the session, nanoseconds
+	Timeout time.Duration // of one request from its start; 600 s when zero
+}
+
+// Prompt is one request to be made.
+type Prompt struct {
+	Case        string
+	Index       int    // in the arm
+	Repeat      int    // of this prompt
+	Mark        string // record.MarkWarm or record.MarkMeasured
+	Text        string
+	Nonce       string // first line of what is sent; "" is none
+	MaxTokens   int
+	Temperature float64
+	Seed        int64
+	IgnoreEOS   bool
+	Body        string // JSON object merged last; "" is none
+	ScheduledNS *int64 // when an open-loop workload wanted it sent; nil in a closed loop
+}
+
+// Client holds the connections to one server. It is safe for concurrent use.
+type Client struct {
+	o         Options
+	transport *http.Transport
+	side      *http.Client // for small requests: tokenize, metrics
+}
+
+// New makes a client. Close it when the engine is gone.
+func New(o Options) *Client {
+	if o.Timeout == 0 {
+		o.Timeout = 600 * time.Second
+	}
+	o.BaseURL = strings.TrimRight(o.BaseURL, "/")
+	c := &Client{o: o}
+	dial := &net.Dialer{Timeout: 10 * time.Second}
+	c.transport = &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return newStamped(conn, o.Now), nil
+		},
+		DisableCompression:  true, // a compressed stream has no frames to stamp
+		MaxIdleConnsPerHost: 1024, // one connection per concurrent request, kept
+		IdleConnTimeout:     0,
+	}
+	c.side = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
+	return c
+}
+
+// Close drops the idle connections.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Run makes the requests in the order of ps, at most concurrency at once: a closed loop. The rows are in
+// the same order. After a cancelled ctx the rest are rows with status error and nothing sent.
+func (c *Client) Run(ctx context.Context, ps []Prompt, concurrency int) []record.Request {
+	rows := make([]record.Request, len(ps))
+	next := make(chan int)
+	var done sync.WaitGroup
+	for range min(max(concurrency, 1), len(ps)) {
+		done.Go(func() {
+			for i := range next {
+				rows[i] = c.Do(ctx, ps[i])
+			}
+		})
+	}
+	for i := range ps {
+		next <- i
+	}
+	close(next)
+	done.Wait()
+	return rows
+}
+
+// path is where the API's requests go.
+func (o Options) path() (string, error) {
+	if o.API.Path != "" {
+		return o.API.Path, nil
+	}
+	switch o.API.Kind {
+	case plan.APIChat:
+		return "/v1/chat/completions", nil
+	case plan.APICompletions:
+		return "/v1/completions", nil
+	case plan.APILlama:
+		return "/completion", nil
+	}
+	return "", &diag.Error{
+		Kind: diag.Workflow, Op: "request", Msg: "got API kind " + quoted(o.API.Kind) + ", want " + plan.APIChat + ", " + plan.APICompletions + " or " + plan.APILlama,
+		Fix: "api = api.openai_chat()",
+	}
+}
+
+func quoted(s string) string { return `"` + s + `"` }
+
+func sha(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
