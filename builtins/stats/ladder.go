@@ -1,0 +1,126 @@
+package stats
+
+// Ladders: U S1 U S2 U. A rung's control is interpolated in slot number between the nearest controls on
+// both sides, which cancels a linear drift. Neighbouring rungs share a control and so correlate by 1/6.
+// Carry-over cannot be told from an effect in a ladder: it screens, quads confirm.
+
+import "math"
+
+// Ladder is the arms of one ladder in time.
+type Ladder struct {
+	Y      []float64 // by slot, logarithms
+	Labels []string
+}
+
+// weights is the weight of every arm in the mean difference of a rung to its interpolated controls, and
+// how many arms of the rung stand between two controls.
+func (l Ladder) weights(control, rung string) (w []float64, n int) {
+	w = make([]float64, len(l.Y))
+	for i, label := range l.Labels {
+		if label != rung {
+			continue
+		}
+		before, after := -1, -1
+		for j := i - 1; j >= 0 && before < 0; j-- {
+			if l.Labels[j] == control {
+				before = j
+			}
+		}
+		for j := i + 1; j < len(l.Labels) && after < 0; j++ {
+			if l.Labels[j] == control {
+				after = j
+			}
+		}
+		if before < 0 || after < 0 {
+			continue
+		}
+		n++
+		share := float64(i-before) / float64(after-before)
+		w[i]++
+		w[before] -= 1 - share
+		w[after] -= share
+	}
+	for i := range w {
+		w[i] /= math.Max(1, float64(n))
+	}
+	return w, n
+}
+
+// Deltas is the difference of every arm of a rung to its interpolated control, in time.
+func (l Ladder) Deltas(control, rung string) []float64 {
+	var out []float64
+	for i, label := range l.Labels {
+		if label != rung {
+			continue
+		}
+		one := Ladder{Y: l.Y, Labels: append([]string(nil), l.Labels...)}
+		for j := range one.Labels { // this arm alone
+			if j != i && one.Labels[j] == rung {
+				one.Labels[j] = "\x00"
+			}
+		}
+		w, n := one.weights(control, rung)
+		if n == 1 {
+			d := 0.0
+			for j := range w {
+				d += w[j] * l.Y[j]
+			}
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// Controls is the control's arms in time.
+func (l Ladder) Controls(control string) []float64 {
+	var u []float64
+	for i, label := range l.Labels {
+		if label == control {
+			u = append(u, l.Y[i])
+		}
+	}
+	return u
+}
+
+// Rung estimates one rung of a ladder that ran once or several times. The noise is that of the controls
+// with the drift removed (VonNeumann); with several ladders the standard error is not less than what the
+// ladders disagree by. ok is false when no arm of the rung stands between two controls.
+// Not valid at any look by itself.
+func Rung(ls []Ladder, control, rung string, n *Noise) (e Estimate, ok bool) {
+	var each []float64
+	var k, ss, df, scale float64
+	for _, l := range ls {
+		w, arms := l.weights(control, rung)
+		if arms == 0 {
+			continue
+		}
+		d, kk := 0.0, 0.0
+		for i := range w {
+			d += w[i] * l.Y[i]
+			kk += w[i] * w[i]
+		}
+		each = append(each, d)
+		k += kk
+		scale = math.Max(scale, maxAbs(l.Y))
+		if sd, vdf, ok := VonNeumann(l.Controls(control)); ok {
+			ss += sd * sd * vdf
+			df += vdf
+		}
+	}
+	if len(each) == 0 {
+		return e, false
+	}
+	m := float64(len(each))
+	mean, between := meanSS(each)
+	k /= m * m
+	own := 0.0
+	if df > 0 {
+		own = ss / df
+	}
+	if m > 1 {
+		own = math.Max(own, between/(m-1)/m/k)
+	}
+	e = Estimate{Method: MethodLadder, Diff: mean, N: len(each)}
+	e.settle(own, df, k, n, scale)
+	return e, true
+}
