@@ -114,7 +114,7 @@ func decode(r *record.Request, first, last int64) value {
 // steady leaves the first decode step out: the tokens after the second frame over the time after it.
 func steady(r *record.Request, at []int64) value {
 	left, rule := *r.CompletionTokens-2, "the first two frames count one token each: their tokens are unknown"
-	if per, how := frameTokens(r); per != nil && len(per) >= 2 {
+	if per, how := frameTokens(r); len(per) >= 2 {
 		left, rule = *r.CompletionTokens-per[0]-per[1], how
 	} else if r.FirstFrameTokens != nil {
 		left, rule = *r.CompletionTokens-*r.FirstFrameTokens-1, "the second frame counts one token: its tokens are unknown"
