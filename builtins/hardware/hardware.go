@@ -76,7 +76,9 @@ type (
 	// slowpoke must not share a lane with the others.
 	slowpoke interface{ slow() bool }
 	// binder follows the processes of an engine.
-	binder interface{ bind(pids func() []int) Source }
+	binder interface {
+		bind(pids func() []int) Source
+	}
 )
 
 // Open opens every source. A source that has nothing here is in the list all the same: its sensors say
@@ -84,8 +86,8 @@ type (
 func Open(o Options) []Source {
 	o = o.withDefaults()
 	srcs := []Source{
-		openMeminfo(o), openVmstat(o), openLoadavg(o), openPressure(o), openStat(o), openDiskstats(o),
-		openCpufreq(o), openEngine(o), openSelf(o), openNVML(o),
+		openMeminfo(o), openVmstat(o), openLoadavg(o), openPressure(o, "cpu"), openPressure(o, "io"), openPressure(o, "memory"),
+		openStat(o), openDiskstats(o), openCpufreq(o), openEngine(o), openSelf(o), openNVML(o),
 	}
 	for i, s := range srcs {
 		srcs[i] = &guarded{Source: s}
@@ -105,8 +107,14 @@ func (g *guarded) Sample(now int64, emit func(string, float64)) error {
 	return g.Source.Sample(now, emit)
 }
 
+// Close waits for a reading that goes on, but not for ever: a driver may hang, and what it holds goes with
+// the process.
 func (g *guarded) Close() error {
-	g.mu.Lock()
+	for end := time.Now().Add(patience); !g.mu.TryLock(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("%s: a reading did not return", g.Name())
+		}
+	}
 	defer g.mu.Unlock()
 	return g.Source.Close()
 }

@@ -43,14 +43,14 @@ type SourceStats struct {
 	LastError string        `json:"last_error,omitempty"`
 	Total     time.Duration `json:"total_ns"`
 	Max       time.Duration `json:"max_ns"`
+	reading   bool
 }
 
 // Sampler samples until Stop. Its methods may be called from any goroutine.
 type Sampler struct {
 	o      SamplerOptions
 	cancel context.CancelFunc
-	done   sync.WaitGroup
-	lanes  []*lane
+	lanes  []*lane // the common one last
 
 	seeing sync.Mutex // OnSample, one call at a time
 
@@ -64,14 +64,19 @@ type Sampler struct {
 	stats Stats
 }
 
-// lane is a goroutine with sources that it reads in turn. mu guards all but sources during a tick.
+// lane is a goroutine with sources that it reads in turn. No lock is held while a source reads: a driver
+// that hangs must not hang those who want the other values.
 type lane struct {
-	s       *Sampler
-	emit    func(string, float64) // made once: a closure for each sample would be an allocation
-	at      int64
+	s    *Sampler
+	done chan struct{}
+
+	// Of the lane's goroutine alone.
+	emit func(string, float64) // made once: a closure for each sample would be an allocation
+	at   int64
+	ids  map[string]uint32 // the lane's own view of Sampler.ids, so that a value takes no shared lock
+
 	mu      sync.Mutex
 	sources []laneSource
-	ids     map[string]uint32 // the lane's own view of Sampler.ids, so that a value takes no shared lock
 	chunks  []*chunk
 	ticks   int
 	late    int
@@ -79,12 +84,16 @@ type lane struct {
 	cpuNS   int64
 	noCPU   bool
 	fresh   bool // a sensor had its first value in this tick
+	ended   bool // Stop has returned: what still comes is too late
 }
 
 type laneSource struct {
 	Source
 	stats SourceStats
 }
+
+// patience is how long Stop waits for a source that does not return.
+const patience = 2 * time.Second
 
 // chunk holds values by column: 20 bytes each instead of the 32 of a record.Sample.
 type chunk struct {
@@ -137,15 +146,18 @@ func StartSampler(ctx context.Context, o SamplerOptions) (*Sampler, error) {
 	return s, nil
 }
 
-// lane starts a goroutine for sources. The common lane is started last: it is s.lanes' last entry.
+// lane starts a goroutine for sources.
 func (s *Sampler) lane(ctx context.Context, sources ...Source) {
-	l := &lane{s: s, ids: map[string]uint32{}}
+	l := &lane{s: s, ids: map[string]uint32{}, done: make(chan struct{})}
 	for _, src := range sources {
 		l.sources = append(l.sources, laneSource{Source: src, stats: SourceStats{Name: src.Name()}})
 	}
 	l.emit = l.keep
 	s.lanes = append(s.lanes, l)
-	s.done.Go(func() { l.run(ctx) })
+	go func() {
+		defer close(l.done)
+		l.run(ctx)
+	}()
 }
 
 func (s *Sampler) barrier(ctx context.Context, all []record.Sensor) error {
@@ -208,8 +220,8 @@ func (s *Sampler) Engine(pids func() []int) {
 		if bound == nil {
 			continue
 		}
-		src.Close() // an unbound source has nothing open, a bound one its processes' files
-		common.sources[i].Source = bound
+		common.sources[i].Source = &guarded{Source: bound}
+		_ = src.Close() // an unbound source has nothing open, a bound one its processes' files
 		return
 	}
 }
@@ -245,16 +257,24 @@ func (s *Sampler) Samples() []record.Sample {
 	return out
 }
 
-// Stop ends the sampling and says what it took. It may be called more than once. It does not close the
-// sources of SamplerOptions.
+// Stop ends the sampling and says what it took. It may be called more than once, but not from OnSample. It
+// does not close the sources of SamplerOptions.
 func (s *Sampler) Stop() Stats {
 	s.stop.Do(func() {
 		s.cancel()
-		s.done.Wait()
-		s.Engine(nil)
-		var cpu int64
-		known := true
+		timeout := time.NewTimer(patience)
+		defer timeout.Stop()
+		known, cpu := true, int64(0)
 		for i, l := range s.lanes {
+			hung := false
+			select {
+			case <-l.done:
+			case <-timeout.C:
+				hung = true
+				timeout.Reset(0) // the lanes after it have had their time as well
+			}
+			l.mu.Lock()
+			l.ended = true
 			cpu += l.cpuNS
 			known = known && !l.noCPU
 			s.stats.Late += l.late
@@ -263,9 +283,15 @@ func (s *Sampler) Stop() Stats {
 				s.stats.Ticks = l.ticks
 			}
 			for _, src := range l.sources {
+				if hung && src.stats.reading {
+					src.stats.Errors++
+					src.stats.LastError = "a reading did not return"
+				}
 				s.stats.Sources = append(s.stats.Sources, src.stats)
 			}
+			l.mu.Unlock()
 		}
+		s.Engine(nil)
 		if known {
 			seconds := float64(cpu) / 1e9
 			s.stats.CPUS = &seconds
@@ -312,33 +338,41 @@ func (l *lane) tick(behind int64) {
 	if behind > int64(l.s.o.Interval)/2 {
 		l.late++
 	}
-	for i := range l.sources {
-		src := &l.sources[i]
+	for i := range l.sources { // never grows, and only Engine changes an entry
+		src := l.sources[i].Source
+		l.sources[i].stats.reading = true
+		l.mu.Unlock()
 		l.at = l.s.o.Now()
 		err := src.Sample(l.at, l.emit)
 		took := time.Duration(l.s.o.Now() - l.at)
-		src.stats.Reads++
-		src.stats.Total += took
-		src.stats.Max = max(src.stats.Max, took)
-		if err != nil {
-			src.stats.Errors++
-			src.stats.LastError = err.Error()
-		}
+		l.mu.Lock()
+		l.sources[i].stats.add(took, err)
 	}
-	fresh := l.fresh
-	l.fresh = false
 	if ok {
 		end, _ := threadCPU()
 		l.cpuNS += end - cpu
 	} else {
 		l.noCPU = true
 	}
+	fresh := l.fresh
+	l.fresh = false
 	l.mu.Unlock()
 	if fresh {
 		select {
 		case l.s.news <- struct{}{}:
 		default:
 		}
+	}
+}
+
+func (s *SourceStats) add(took time.Duration, err error) {
+	s.reading = false
+	s.Reads++
+	s.Total += took
+	s.Max = max(s.Max, took)
+	if err != nil {
+		s.Errors++
+		s.LastError = err.Error()
 	}
 }
 
@@ -351,8 +385,13 @@ func (l *lane) keep(sensor string, value float64) {
 	if !ok {
 		id = l.s.id(sensor)
 		l.ids[sensor] = id
-		l.fresh = true
 	}
+	l.mu.Lock()
+	if l.ended {
+		l.mu.Unlock()
+		return
+	}
+	l.fresh = l.fresh || !ok
 	var c *chunk
 	if n := len(l.chunks); n > 0 {
 		c = l.chunks[n-1]
@@ -363,6 +402,7 @@ func (l *lane) keep(sensor string, value float64) {
 	}
 	c.ns[c.n], c.value[c.n], c.id[c.n] = l.at, value, id
 	c.n++
+	l.mu.Unlock()
 	if l.s.o.OnSample != nil {
 		l.s.seeing.Lock()
 		l.s.o.OnSample(record.Sample{Sensor: sensor, MonoNS: l.at, Value: value})
@@ -386,4 +426,3 @@ func (s *Sampler) id(sensor string) uint32 {
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-
