@@ -161,7 +161,7 @@ func fromJSON(b []byte, pointer string) value {
 	if _, err := d.Token(); err != io.EOF {
 		return missing("json: more than one value in the file")
 	}
-	got, err := at(doc, pointer)
+	got, err := follow(doc, pointer)
 	if err != nil {
 		return missing(err.Error())
 	}
@@ -176,8 +176,8 @@ func fromJSON(b []byte, pointer string) value {
 	return number(v, "")
 }
 
-// at follows a pointer.
-func at(doc any, pointer string) (any, error) {
+// follow walks a pointer.
+func follow(doc any, pointer string) (any, error) {
 	if pointer == "" {
 		return doc, nil
 	}
