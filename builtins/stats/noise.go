@@ -58,7 +58,9 @@ func (e *Estimate) settle(own, df, k float64, n *Noise, scale float64) {
 		}
 	}
 	e.DF, e.ArmSD, e.SE = total, math.Sqrt(v), math.Sqrt(v*k)
-	e.Zero = total > 0 && v == 0
+	if e.Zero = total > 0 && v == 0; e.Zero && math.Abs(e.Diff) < floor {
+		e.Diff = 0 // the rounding of logarithms is no difference
+	}
 	if math.IsInf(v, 0) || math.IsNaN(v) { // values beyond what can be squared: no noise is known
 		e.DF, e.ArmSD, e.SE, e.Zero = 0, 0, 0, false
 	}

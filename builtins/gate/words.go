@@ -1,0 +1,133 @@
+package gate
+
+// What a judgement says in words, so that every printer says the same.
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"flow/builtins/stats"
+	"flow/workflows/record"
+)
+
+// signed is a ratio minus one as a percentage with its sign, "+2.06 %".
+func signed(x float64) string { return fmt.Sprintf("%+.*f %%", digits(x), 100*x) }
+
+// share is the same without a sign.
+func share(x float64) string { return fmt.Sprintf("%.*f %%", digits(x), 100*x) }
+
+func digits(x float64) int {
+	switch x = math.Abs(100 * x); {
+	case x >= 100 || x == 0:
+		return 1
+	case x >= .1:
+		return 2
+	}
+	return min(6, 2-int(math.Floor(math.Log10(x))))
+}
+
+// effectWords is an estimate in one line: "+2.06 % [+1.86 %, +2.25 %] at 95 %, 2 quads".
+func effectWords(e *record.Estimate) string {
+	w := signed(e.Effect)
+	switch {
+	case e.Low != nil && e.High != nil:
+		w += fmt.Sprintf(" [%s, %s] at %.4g %%", signed(*e.Low), signed(*e.High), 100*e.Level)
+	case e.SE != nil:
+		w += " with an interval beyond all numbers"
+	default:
+		w += " without an interval"
+	}
+	unit := map[string]string{stats.MethodQuad: "quad", stats.MethodLadder: "ladder"}[e.Method]
+	if unit == "" {
+		unit = "block"
+	}
+	w += fmt.Sprintf(", %d %s", e.Blocks, unit)
+	if e.Blocks != 1 {
+		w += "s"
+	}
+	return w
+}
+
+// noiseWords warns about noise that is not there or not these arms' own.
+func (v *verdict) noiseWords(e stats.Estimate, metric, cs string) {
+	in := metric + caseWords(cs) + ": "
+	if w := e.NoVariation(); w != "" {
+		v.warn("%s%s", in, w)
+	}
+	if e.Borrowed != "" {
+		v.warn("%s%s", in, e.Borrowed)
+	}
+}
+
+// labels warns about what the design cannot show, and what stands behind the levers.
+func (v *verdict) labels(g *record.Group, blocks []BlockState) {
+	var quads, bFirst int
+	for _, b := range blocks {
+		if !b.Valid {
+			continue
+		}
+		if b.Kind == "quad" {
+			quads++
+			if b.Labels[0] != g.Control {
+				bFirst++
+			}
+		}
+		if b.Kind == "ladder" {
+			continue
+		}
+		order := make([]bool, len(b.Labels))
+		for i, l := range b.Labels {
+			order[i] = l != g.Control
+		}
+		if bias, ok := stats.BiasOf(order); ok && bias.Confounded() {
+			v.confounded(g, b, order)
+		}
+	}
+	if quads > 1 && (bFirst == 0 || bFirst == quads) {
+		v.warn("all %d quads have one orientation: a curved drift and a cold first slot pass for an effect", quads)
+	}
+	for _, c := range v.comparisons {
+		if !c.Cost && c.NSide > 0 && c.NSide <= 2 {
+			v.warn("%s of side %s: an observed range, not an interval", runs(c.NSide), c.Side)
+		}
+	}
+	for _, s := range g.Sides {
+		for _, l := range s.Stack {
+			if want, _ := confirms(l); l.Unconfirmed != "" && len(want) == 0 {
+				v.warn("lever %s is unconfirmed: %s", l.Name, l.Unconfirmed)
+			}
+		}
+	}
+	for _, b := range blocks {
+		for _, a := range b.Arms {
+			if b.Valid && a != nil && a.Attached {
+				v.warn("attached to an engine that flow did not launch: weaker evidence")
+			}
+		}
+	}
+}
+
+func runs(n int) string {
+	if n == 1 {
+		return "one run"
+	}
+	return "two runs"
+}
+
+// confounded warns about an order in which a steady drift passes for an effect, and says what is left with
+// the drift fitted, where that can be said.
+func (v *verdict) confounded(g *record.Group, b BlockState, order []bool) {
+	w := fmt.Sprintf("drift-confounded order %s: a steady drift passes for an effect", strings.Join(b.Labels, ""))
+	if len(b.Labels[0]) > 1 {
+		w = fmt.Sprintf("drift-confounded order %q: a steady drift passes for an effect", strings.Join(b.Labels, " "))
+	}
+	for _, cs := range casesOf(g.Arms, g.Primary) {
+		if y, _, ok := series(b, g.Control, g.Primary, cs); ok && len(g.Sides) == 2 {
+			if e, drift, ok := stats.Trend(y, order, nil); ok {
+				w += fmt.Sprintf("; with a drift of %s an arm fitted the effect is %s%s", signed(math.Expm1(drift)), signed(math.Expm1(e.Diff)), caseWords(cs))
+			}
+		}
+	}
+	v.warn("%s", w)
+}
