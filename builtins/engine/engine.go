@@ -92,13 +92,14 @@ type Process struct {
 	timeouts plan.Timeouts
 	vars     map[string]string
 	out      string
+	root     string
 	attached bool
-	stdout   bool // stdout has a file of its own
-	proc     string
+	stdout   bool  // stdout has a file of its own
 	offset   int64 // Options.Now minus the machine's monotonic clock
 
 	sup     *supervisor
 	done    chan struct{} // the engine exited, or its supervisor is lost
+	supGone chan struct{} // the supervisor ended
 	stopMu  sync.Mutex    // one Stop at a time
 	stopped bool          // under stopMu
 	stopErr error         // under stopMu
@@ -107,6 +108,8 @@ type Process struct {
 	info     record.Process
 	exited   bool
 	stopping bool
+	supLost  bool                  // the supervisor was killed from outside
+	remain   []string              // what the supervisor could not kill
 	foreign  string                // who holds our port, when it is not us
 	environ  map[string]string     // last read of the engine's environment
 	literals map[string]literalHit // searches of the binary

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// The overhead of owning an engine: BenchmarkLaunch minus BenchmarkExec. A command engine's arm may cost
+// 20 ms beyond the engine's own time.
+
+func BenchmarkLaunch(b *testing.B) {
+	l := Launch{}
+	l.Engine.Name = "true"
+	l.Command.Argv = []string{"true"}
+	l.Out, l.Root = b.TempDir(), b.TempDir()
+	for b.Loop() {
+		p, err := Start(context.Background(), testOptions(), l)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := p.Wait(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		if err := p.Stop(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkExec(b *testing.B) {
+	for b.Loop() {
+		if err := exec.Command("true").Run(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkReexec is what it costs to run this binary again as a supervisor that has nothing to do.
+func BenchmarkReexec(b *testing.B) {
+	for b.Loop() {
+		if err := exec.Command(os.Args[0], "supervise").Run(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkTree(b *testing.B) {
+	p := start(b, launchOf("sleep"))
+	for b.Loop() {
+		if len(p.Tree()) == 0 {
+			b.Fatal("no process")
+		}
+	}
+}

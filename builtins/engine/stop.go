@@ -1,0 +1,242 @@
+package engine
+
+// The end of an engine, and the proof of it.
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"flow/starlark/diag"
+)
+
+// watch follows the supervisor's reports until it is gone.
+func (p *Process) watch() {
+	defer close(p.supGone)
+	told := false
+	for r := range p.sup.reports {
+		p.mu.Lock()
+		switch r.Event {
+		case evExit:
+			p.info.ExitNS = r.NS + p.offset
+			p.info.ExitCode = r.Code
+			if r.Signal != 0 {
+				p.info.Signal = signalName(syscall.Signal(r.Signal))
+			}
+			p.info.OOMKilled = r.OOM
+			if !p.stopping {
+				p.info.StoppedBy = byItself
+			}
+			if !p.exited {
+				p.exited = true
+				close(p.done)
+			}
+		case evStopped:
+			told = true
+			p.info.StoppedBy, p.info.Leftovers = r.By, r.Left
+			p.info.OOMKilled = p.info.OOMKilled || r.OOM
+			p.remain = r.Remain
+		}
+		p.mu.Unlock()
+	}
+	_ = p.sup.cmd.Wait()
+	if !told {
+		p.lost()
+	}
+}
+
+// lost: the supervisor is gone without its last word, killed from outside. The engine died with it (a
+// parent-death signal); what else is left is found by session and cgroup.
+func (p *Process) lost() {
+	left := killRest(p.info.Pid, p.info.Cgroup)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.info.Leftovers = append(p.info.Leftovers, left...)
+	p.supLost = true
+	if !p.exited {
+		p.info.ExitNS = p.now()
+		p.info.StoppedBy = byKill
+		p.exited = true
+		close(p.done)
+	}
+}
+
+// killRest kills the process group, the session and the cgroup of an engine without supervisor, and names
+// what it killed.
+func killRest(pid int, cgroup string) []string {
+	var left []string
+	seen := map[int]bool{}
+	end := time.Now().Add(sweepLimit)
+	for {
+		rest := orphans(pid)
+		if cgroup != "" {
+			_ = os.WriteFile(filepath.Join(cgroup, "cgroup.kill"), []byte("1"), 0)
+		}
+		for _, s := range rest {
+			if !seen[s.pid] {
+				seen[s.pid] = true
+				left = append(left, describe(s.pid))
+			}
+			_ = syscall.Kill(s.pid, syscall.SIGKILL)
+		}
+		if len(rest) == 0 && !populated(cgroup) || time.Now().After(end) {
+			if cgroup != "" {
+				_ = os.Remove(cgroup)
+			}
+			return left
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// populated reports whether a cgroup still holds a process.
+func populated(cgroup string) bool {
+	if cgroup == "" {
+		return false
+	}
+	b, err := os.ReadFile(filepath.Join(cgroup, "cgroup.events"))
+	return err == nil && strings.Contains(string(b), "populated 1")
+}
+
+// Stop ends the engine: the stop signal to its process group, a grace period, then the kill; whatever is
+// left of its tree and cgroup is killed as well and named in Info().Leftovers. Then it proves that nothing
+// is left. It may be called again and gives the same answer. A ctx that is cancelled, before or meanwhile,
+// shortens the grace to a second, and nothing else. An error says what could not be ended.
+func (p *Process) Stop(ctx context.Context) error {
+	if p.attached {
+		return nil
+	}
+	p.stopMu.Lock()
+	defer p.stopMu.Unlock()
+	if p.stopped {
+		return p.stopErr
+	}
+	grace := p.timeouts.Stop
+	if ctx.Err() != nil {
+		grace = min(grace, hurriedGrace)
+	}
+	before := p.treeStats()
+	p.mu.Lock()
+	p.stopping = true
+	p.mu.Unlock()
+	sig, _ := stopSignal(p.engine.StopSignal)                                          // checked at the launch
+	_ = p.sup.send(order{Op: opStop, Signal: int(sig), GraceMS: grace.Milliseconds()}) // a lost supervisor shows below
+	limit := time.NewTimer(grace + 2*sweepLimit)
+	defer limit.Stop()
+	hurry := ctx.Done()
+	for waiting := true; waiting; {
+		select {
+		case <-p.supGone:
+			waiting = false
+		case <-hurry:
+			hurry = nil
+			_ = p.sup.send(order{Op: opHurry})
+		case <-limit.C: // it hangs: without it the engine dies, and lost sees to the rest
+			_ = p.sup.cmd.Process.Kill()
+		}
+	}
+	_ = p.sup.orders.Close()
+	p.stopped, p.stopErr = true, p.prove(before)
+	text, size := p.readLog()
+	tail := p.logTail()
+	p.mu.Lock()
+	p.finalLog, p.info.LogBytes, p.info.LogTail = text, size, tail
+	p.mu.Unlock()
+	return p.stopErr
+}
+
+// prove looks for anything that is left, with other eyes than the supervisor's.
+func (p *Process) prove(before []stat) error {
+	p.mu.Lock()
+	rest, cgroup, port, foreign, lost := p.remain, p.info.Cgroup, p.info.Port, p.foreign, p.supLost
+	p.mu.Unlock()
+	var found []string
+	for _, r := range rest {
+		found = append(found, r+" cannot be killed")
+	}
+	if len(rest) == 0 {
+		for _, s := range before {
+			if alive(s.pid, s.start) {
+				found = append(found, describe(s.pid)+" still runs")
+			}
+		}
+	}
+	if populated(cgroup) {
+		found = append(found, "cgroup "+cgroup+" still holds processes")
+	} else if cgroup != "" {
+		_ = os.Remove(cgroup) // the supervisor did; this is for a lost one
+	}
+	if port != 0 && foreign == "" {
+		if free, _, who := portOwner(port, nil); !free && who != "" {
+			found = append(found, fmt.Sprintf("port %d is still held by %s, which is not in the engine's tree", port, who))
+		} else if !free && !portFree(port) {
+			found = append(found, fmt.Sprintf("port %d is still held", port))
+		}
+	}
+	if lost && cgroup == "" {
+		found = append(found, "its supervisor was killed from outside, and without a cgroup a process that left the engine's session cannot be found")
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return &diag.Error{Pos: p.engine.Pos, Kind: diag.Machine, Op: "stop engine " + p.engine.Name,
+		Msg: strings.Join(found, "; "), Fix: "end it by hand before measuring again"}
+}
+
+// Tree is the live pids of the engine: itself and everything it started, however it was forked.
+func (p *Process) Tree() []int {
+	var pids []int
+	for _, s := range p.treeStats() {
+		pids = append(pids, s.pid)
+	}
+	return pids
+}
+
+func (p *Process) treeStats() []stat {
+	if p.attached {
+		return nil
+	}
+	select {
+	case <-p.supGone:
+		return nil
+	default:
+	}
+	var live []stat
+	for _, s := range descendants(p.sup.cmd.Process.Pid) {
+		if !s.dead() {
+			live = append(live, s)
+		}
+	}
+	if len(live) == 0 && !p.ended() && alive(p.info.Pid, p.info.StartTicks) {
+		live = append(live, stat{pid: p.info.Pid, start: p.info.StartTicks})
+	}
+	return live
+}
+
+// stopSignal reads "SIGINT", "INT" or "" (SIGTERM).
+func stopSignal(name string) (syscall.Signal, error) {
+	if name == "" {
+		return syscall.SIGTERM, nil
+	}
+	full := strings.ToUpper(name)
+	if !strings.HasPrefix(full, "SIG") {
+		full = "SIG" + full
+	}
+	if sig := unix.SignalNum(full); sig != 0 {
+		return sig, nil
+	}
+	return 0, &diag.Error{Kind: diag.Workflow, Op: "stop signal", Msg: fmt.Sprintf("got %q, want a name such as SIGTERM or SIGINT", name)}
+}
+
+func signalName(sig syscall.Signal) string {
+	if n := unix.SignalName(sig); n != "" {
+		return n
+	}
+	return fmt.Sprintf("signal %d", int(sig))
+}
