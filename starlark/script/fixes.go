@@ -255,7 +255,7 @@ func unknownName(s site) string {
 			names = append(names, m[1])
 		}
 	}
-	if near := nearest(name, names); near != "" && near != name {
+	if near := diag.Nearest(name, names); near != "" && near != name {
 		return fmt.Sprintf("did you mean %s?", near)
 	}
 	return ""
@@ -331,7 +331,7 @@ func loadedNames(s site) string {
 		return fmt.Sprintf("it is in another file: load(%q, %q)", other, s.msg[1])
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, "_") })
-	if near := nearest(s.msg[1], names); near != "" {
+	if near := diag.Nearest(s.msg[1], names); near != "" {
 		return fmt.Sprintf("did you mean %s?", near)
 	}
 	if len(names) == 0 {

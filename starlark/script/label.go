@@ -122,7 +122,7 @@ func (l *Loader) missing(fsys fs.FS, label, name string) string {
 			names = append(names, e.Name())
 		}
 	}
-	if near := nearest(path.Base(name), names); near != "" {
+	if near := diag.Nearest(path.Base(name), names); near != "" {
 		return fmt.Sprintf("did you mean %q?", path.Join(path.Dir(name), near))
 	}
 	if len(names) > 0 && len(names) <= 20 {
