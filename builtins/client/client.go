@@ -1,16 +1,18 @@
 // Package client asks an engine for text and writes down when every piece of the answer arrived.
 //
-// Its opinion: a time belongs to the bytes, not to the program that reads them. The socket is stamped
-// where it is read, below net/http, one stamp kept beside the bytes of each frame; nothing is stamped
-// after parsing. A failure is a row like any other: what had arrived is kept, and no rate is made up. The
-// package computes no rates; that is builtins/metric's, from the facts written here.
+// Its opinion: a time belongs to the bytes, not to the program that reads them. The package reads the
+// socket itself and speaks HTTP/1.1 by hand, so that every byte of an answer carries the stamp of the
+// read that brought it, through chunks, line ends and characters cut anywhere; nothing is stamped after
+// parsing. Stamping below net/http and matching the stamps to its reader afterwards was tried and
+// dropped: net/http reads ahead, and it costs three times the processor time per frame. A failure is a row
+// like any other: what had arrived is kept, and no rate is made up. The package computes no rates; that is
+// builtins/metric's, from the facts written here.
 package client
 
 import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -47,9 +49,11 @@ type Prompt struct {
 
 // Client holds the connections to one server. It is safe for concurrent use.
 type Client struct {
-	o         Options
-	transport *http.Transport
-	side      *http.Client // for small requests: tokenize, metrics
+	o       Options
+	pool    pool
+	kernel  *kernelClock // nil where the kernel gives no stamps
+	aside   *http.Client // for small requests that nobody times
+	unstamp func()
 }
 
 // New makes a client. Close it when the engine is gone.
@@ -59,28 +63,19 @@ func New(o Options) *Client {
 	}
 	o.BaseURL = strings.TrimRight(o.BaseURL, "/")
 	c := &Client{o: o}
-	dial := &net.Dialer{Timeout: 10 * time.Second}
-	c.transport = &http.Transport{
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dial.DialContext(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			return newStamped(conn, o.Now), nil
-		},
-		DisableCompression:  true, // a compressed stream has no frames to stamp
-		MaxIdleConnsPerHost: 1024, // one connection per concurrent request, kept
-		IdleConnTimeout:     0,
-	}
-	c.side = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
+	c.kernel, c.unstamp = newKernelClock(o.Now)
+	c.aside = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
 	return c
 }
 
 // Close drops the idle connections.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.pool.close()
+	c.unstamp()
+}
 
 // Run makes the requests in the order of ps, at most concurrency at once: a closed loop. The rows are in
-// the same order. After a cancelled ctx the rest are rows with status error and nothing sent.
+// the same order. After a cancelled ctx the rest are rows that say so, and nothing of them is sent.
 func (c *Client) Run(ctx context.Context, ps []Prompt, concurrency int) []record.Request {
 	rows := make([]record.Request, len(ps))
 	next := make(chan int)
@@ -114,14 +109,13 @@ func (o Options) path() (string, error) {
 		return "/completion", nil
 	}
 	return "", &diag.Error{
-		Kind: diag.Workflow, Op: "request", Msg: "got API kind " + quoted(o.API.Kind) + ", want " + plan.APIChat + ", " + plan.APICompletions + " or " + plan.APILlama,
+		Kind: diag.Workflow, Op: "request",
+		Msg: `got API kind "` + o.API.Kind + `", want ` + plan.APIChat + ", " + plan.APICompletions + " or " + plan.APILlama,
 		Fix: "api = api.openai_chat()",
 	}
 }
 
-func quoted(s string) string { return `"` + s + `"` }
-
-func sha(s string) string {
-	sum := sha256.Sum256([]byte(s))
+func sha(s []byte) string {
+	sum := sha256.Sum256(s)
 	return hex.EncodeToString(sum[:])
 }

@@ -2,18 +2,218 @@ package client
 
 import (
 	"context"
-	"net"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
 
 	"flow/workflows/record"
 )
 
-// Do makes one request.
-func (c *Client) Do(ctx context.Context, p Prompt) record.Request { return record.Request{Index: p.Index} }
+// Statuses of a request.
+const (
+	statusOK    = "ok"
+	statusError = "error" // there is no answer, or it says that it is wrong
+	statusCut   = "cut"   // an answer began and did not end: what came is kept
+)
 
-// Tokenize asks the engine how many tokens text has.
-func (c *Client) Tokenize(ctx context.Context, text string) (int, error) { return 0, nil }
+// Kinds of error. The record's documentation lists them.
+const (
+	kindRequest   = "request" // it could not even be written: a mistake in the workflow
+	kindConnect   = "connect"
+	kindHTTP      = "http"
+	kindStream    = "stream" // the engine said so in the middle of a stream
+	kindTimeout   = "timeout"
+	kindClosed    = "closed"
+	kindGarbage   = "garbage"
+	kindCancelled = "cancelled"
+)
 
-// Metrics reads the engine's Prometheus endpoint.
-func (c *Client) Metrics(ctx context.Context) (map[string]float64, error) { return nil, nil }
+// lingerAfterDone bounds the wait for the end of a message whose last frame has come.
+const lingerAfterDone = 2 * time.Second
 
-func newStamped(c net.Conn, now func() int64) net.Conn { return c }
+// closedIdle is how soon after the request a kept connection must break to count as closed before it. Later
+// the server may have read the request and died of it, and asking again would hide that.
+const closedIdle = 20 * time.Millisecond
+
+// maxBody bounds what is kept of an answer that is no stream.
+const maxBody = 64 << 20
+
+// Do makes one request. A failure is a row with a status, never an error.
+func (c *Client) Do(ctx context.Context, p Prompt) record.Request {
+	a := newAnswer(c.o.API.Kind, record.Request{
+		Index: p.Index, Case: p.Case, Repeat: p.Repeat, Mark: p.Mark,
+		PromptSHA: sha([]byte(p.Text)), Nonce: p.Nonce, ScheduledNS: p.ScheduledNS,
+	})
+	err := c.exchange(ctx, p, a)
+	return a.finish(err)
+}
+
+// failure is why an exchange ended badly.
+type failure struct {
+	kind string
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+func fail(kind string, err error) error { return &failure{kind, err} }
+
+// exchange sends a request and reads its answer into a.
+func (c *Client) exchange(ctx context.Context, p Prompt, a *answer) error {
+	base, err := c.o.base()
+	if err != nil {
+		return fail(kindRequest, err)
+	}
+	path, err := c.o.path()
+	if err != nil {
+		return fail(kindRequest, err)
+	}
+	body, err := c.o.body(p)
+	if err != nil {
+		return fail(kindRequest, err)
+	}
+	a.row.BodySHA = sha(body)
+	message, err := c.o.request(base, path, body)
+	if err != nil {
+		return fail(kindRequest, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.o.Timeout, fmt.Errorf("no end after %s", c.o.Timeout))
+	defer cancel()
+	if err := ended(ctx); err != nil {
+		return err
+	}
+	for w := c.pool.take(); ; w = nil {
+		if w == nil {
+			if w, err = c.dial(ctx, base); err != nil {
+				if over := ended(ctx); over != nil {
+					return over
+				}
+				return fail(kindConnect, err)
+			}
+		}
+		again, err := c.converse(ctx, w, message, a)
+		if !again {
+			return err
+		}
+		// The server had closed the connection that we kept; nothing of the request was answered.
+	}
+}
+
+// ended is why a context is over, nil when it is not.
+func ended(ctx context.Context) error {
+	switch {
+	case ctx.Err() == nil:
+		return nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fail(kindTimeout, context.Cause(ctx))
+	}
+	return fail(kindCancelled, context.Cause(ctx))
+}
+
+// converse writes the request to w and reads until the answer ends. again says that w was stale.
+func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answer) (again bool, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = w.SetDeadline(time.Unix(1, 0)) })
+	var r *response
+	defer func() {
+		if stop() && r != nil && r.complete && r.keep && !again && err == nil {
+			c.pool.put(w)
+		} else {
+			_ = w.Close()
+		}
+	}()
+	offset := c.kernel.measure()
+	if _, err := w.Write(message); err != nil {
+		if over := ended(ctx); over != nil {
+			return false, over
+		}
+		if w.reused {
+			return true, nil
+		}
+		return false, fail(kindClosed, fmt.Errorf("request could not be written: %w", err))
+	}
+	sent := c.o.Now()
+	a.row.SentNS = &sent
+	r = &response{onHeaders: a.headers, onPayload: a.payload}
+	lingering := false
+	for !r.complete {
+		n, at, err := w.readStamped(w.buf)
+		if n > 0 {
+			a.read(at)
+			if err := r.feed(w.buf[:n], at); err != nil {
+				return false, fail(kindGarbage, err)
+			}
+		}
+		if err != nil {
+			if w.reused && !r.started && ended(ctx) == nil && c.o.Now()-sent < int64(closedIdle) {
+				return true, nil
+			}
+			return false, c.broken(ctx, a, r, err)
+		}
+		if a.row.DoneNS != nil && !r.complete && !lingering {
+			lingering = true
+			_ = w.SetReadDeadline(time.Now().Add(lingerAfterDone))
+			if ctx.Err() != nil { // its own deadline was just overwritten
+				_ = w.SetDeadline(time.Unix(1, 0))
+			}
+		}
+	}
+	a.row.CloseNS = &r.endAt.ns
+	if moved := c.kernel.measure() - offset; moved > int64(time.Millisecond) || moved < -int64(time.Millisecond) {
+		a.warn("the wall clock was stepped by %s during the request: kernel stamps near the step may be off", time.Duration(moved))
+	}
+	return false, nil
+}
+
+// broken judges an error of the connection.
+func (c *Client) broken(ctx context.Context, a *answer, r *response, err error) error {
+	now := c.o.Now()
+	if errors.Is(err, io.EOF) {
+		a.row.CloseNS = &now
+		if r.end(stamp{ns: now}) {
+			return a.closed(now)
+		}
+		_ = a.closed(now)
+		if !r.started {
+			return fail(kindClosed, fmt.Errorf("the connection was closed before any answer"))
+		}
+		return fail(kindClosed, fmt.Errorf("the connection was closed in the middle of the answer"))
+	}
+	if over := ended(ctx); over != nil {
+		return over
+	}
+	if a.row.DoneNS != nil {
+		a.warn("the answer was still open %s after its last frame", lingerAfterDone)
+		return nil
+	}
+	return fail(kindClosed, err)
+}
+
+// headers takes the status line.
+func (a *answer) headers(resp *http.Response, at stamp) error {
+	a.row.HTTPStatus, a.row.HeadersNS = resp.StatusCode, &at.ns
+	kind := resp.Header.Get("Content-Type")
+	a.whole = resp.StatusCode != http.StatusOK || strings.Contains(kind, "json") && !strings.Contains(kind, "event-stream")
+	return nil
+}
+
+// payload takes bytes of the body.
+func (a *answer) payload(b []byte, at stamp) error {
+	if a.row.FirstByteNS == nil {
+		a.row.FirstByteNS = &at.ns
+	}
+	if !a.whole {
+		if a.row.Frames == 0 && len(a.head) < errorHead {
+			a.head = append(a.head, b[:min(len(b), errorHead-len(a.head))]...)
+		}
+		return a.events.feed(b, at)
+	}
+	if len(a.body)+len(b) > maxBody {
+		return fmt.Errorf("answer of more than %d bytes that is no stream", maxBody)
+	}
+	a.body, a.bodyAt = append(a.body, b...), at
+	return nil
+}

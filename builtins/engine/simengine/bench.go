@@ -116,7 +116,7 @@ func (e *engine) measure(ctx context.Context, prompt string) (result, bool) {
 		last := i == o.genTokens-1
 		switch {
 		case o.work == "cpu":
-			burn(decode)
+			e.burn(decode)
 		default:
 			if !e.clock.until(ctx, at+int64(float64(i)/decode*1e9), i == 0 || last) {
 				return r, false

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,6 +33,7 @@ type engine struct {
 	recent   [][]uint64 // prompts, newest last
 	totals   totals
 	memory   [][]byte
+	burnt    atomic.Uint64 // results of --work cpu, so that the work is not optimised away
 }
 
 type totals struct{ requests, tokens, promptTokens, cachedTokens int }
@@ -234,7 +236,7 @@ func (e *engine) metrics() string {
 
 // burn is one token's work with --work cpu: a fixed number of steps at a rate, so that a lever changes
 // the amount of work and the machine decides how long it takes.
-func burn(rate float64) uint64 {
+func (e *engine) burn(rate float64) {
 	const stepsPerSecond = 4e8 // of one core, roughly
 	x := uint64(88172645463325252)
 	for range int(stepsPerSecond / rate) {
@@ -242,7 +244,7 @@ func burn(rate float64) uint64 {
 		x ^= x >> 7
 		x ^= x << 17
 	}
-	return x
+	e.burnt.Add(x)
 }
 
 // logger writes whole lines from any goroutine.

@@ -140,7 +140,7 @@ func (g *generation) say(ctx context.Context, first int64) bool {
 		}
 		if g.o.work == "cpu" {
 			for range frame.ids {
-				burn(g.decode)
+				g.burn(g.decode)
 			}
 			if ctx.Err() != nil {
 				return false
@@ -286,7 +286,7 @@ func (g *generation) envelope(b []byte, d delta, object string) []byte {
 		b = append(b, `,"usage":`...)
 		b = append(b, g.usageJSON()...)
 	}
-	if d.finish != "" && !g.usage && !g.o.noTimings {
+	if d.finish != "" && (!g.usage || g.o.noUsage) && !g.o.noTimings {
 		b = append(b, `,"timings":`...)
 		b = append(b, g.timingsJSON()...)
 	}

@@ -1,0 +1,156 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+
+	"flow/starlark/diag"
+)
+
+// readSize is the most that one read of a socket takes. A frame has a few hundred bytes; a larger buffer
+// only delays nothing and merges nothing, because a read returns what is there.
+const readSize = 64 << 10
+
+// stamp is when bytes arrived, in nanoseconds on the client's clock, and who says so.
+type stamp struct {
+	ns     int64
+	kernel bool
+}
+
+// source is a socket whose reads are stamped.
+type source interface {
+	net.Conn
+	// readStamped is Read, with the arrival of its last byte.
+	readStamped(b []byte) (int, stamp, error)
+}
+
+// userStamped stamps after the read: what every system can do.
+type userStamped struct {
+	net.Conn
+	clock func() int64
+}
+
+func (s userStamped) readStamped(b []byte) (int, stamp, error) {
+	n, err := s.Read(b)
+	return n, stamp{ns: s.clock()}, err
+}
+
+// overTLS reads plain text through a TLS session and gives it the stamp of the last read of the socket
+// below: the record is whole only then.
+type overTLS struct {
+	*tls.Conn
+	below *lastStamp
+}
+
+func (s overTLS) readStamped(b []byte) (int, stamp, error) {
+	n, err := s.Read(b)
+	return n, s.below.last, err
+}
+
+// lastStamp remembers the stamp of its last read, for what is stacked on it.
+type lastStamp struct {
+	source
+	last stamp
+}
+
+func (s *lastStamp) Read(b []byte) (int, error) {
+	n, at, err := s.readStamped(b)
+	s.last = at
+	return n, err
+}
+
+// wire is a connection with the buffer that its reads use.
+type wire struct {
+	source
+	tcp    net.Conn // below everything
+	buf    []byte
+	reused bool
+}
+
+// pool keeps the connections whose last answer ended properly.
+type pool struct {
+	mu   sync.Mutex
+	idle []*wire
+	shut bool
+}
+
+// take gives the connection that was used last and is still open, or nil.
+func (p *pool) take() *wire {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.idle) > 0 {
+		w := p.idle[len(p.idle)-1]
+		p.idle = p.idle[:len(p.idle)-1]
+		if stale(w.tcp) {
+			_ = w.Close()
+			continue
+		}
+		w.reused = true
+		return w
+	}
+	return nil
+}
+
+func (p *pool) put(w *wire) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shut || w.SetDeadline(time.Time{}) != nil {
+		_ = w.Close()
+		return
+	}
+	p.idle = append(p.idle, w)
+}
+
+func (p *pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shut = true
+	for _, w := range p.idle {
+		_ = w.Close()
+	}
+	p.idle = nil
+}
+
+// dial opens a connection to the server at base.
+func (c *Client) dial(ctx context.Context, base *url.URL) (*wire, error) {
+	port := base.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[base.Scheme]
+	}
+	d := net.Dialer{Timeout: 10 * time.Second}
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(base.Hostname(), port))
+	if err != nil {
+		return nil, err
+	}
+	src := c.kernel.stamped(conn)
+	if src == nil {
+		src = userStamped{conn, c.o.Now}
+	}
+	if base.Scheme == "https" {
+		below := &lastStamp{source: src}
+		session := tls.Client(below, &tls.Config{ServerName: base.Hostname(), NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12})
+		if err := session.HandshakeContext(ctx); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+		src = overTLS{session, below}
+	}
+	return &wire{source: src, tcp: conn, buf: make([]byte, readSize)}, nil
+}
+
+// base is the server's address.
+func (o Options) base() (*url.URL, error) {
+	u, err := url.Parse(o.BaseURL)
+	if err == nil && (u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "") {
+		err = fmt.Errorf("want http://HOST:PORT")
+	}
+	if err != nil {
+		return nil, &diag.Error{Kind: diag.Workflow, Op: "request", Msg: fmt.Sprintf("got URL %q", o.BaseURL), Fix: `url = "http://127.0.0.1:8080"`, Err: err}
+	}
+	return u, nil
+}

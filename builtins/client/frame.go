@@ -1,0 +1,280 @@
+package client
+
+import (
+	"encoding/json"
+	"strconv"
+)
+
+// frame is what one message of a stream says, whatever API it belongs to. The slices are valid until the
+// next frame.
+type frame struct {
+	choice    bool   // chat, completions: `choices` is not empty
+	text      []byte // the answer's
+	reasoning []byte // the reasoning's, under either of its names
+	tool      bool   // a piece of a tool call: tokens without text
+	finish    string
+	usage     []byte // raw object, nil when absent or null
+	timings   []byte
+	failure   []byte // raw value of `error`
+
+	// llama.cpp's own API.
+	stop      bool
+	stopType  string
+	ids       int // token ids of this frame, -1 when not said
+	predicted int // tokens so far, -1 when not said
+	evaluated int // prompt tokens, -1 when not said
+
+	textBuf, reasonBuf []byte
+}
+
+func (f *frame) reset() {
+	*f = frame{ids: -1, predicted: -1, evaluated: -1, textBuf: f.textBuf[:0], reasonBuf: f.reasonBuf[:0]}
+}
+
+// parse reads a frame; false is not a JSON object.
+func (f *frame) parse(s *scanner, data []byte) bool {
+	f.reset()
+	s.b, s.i = data, 0
+	if f.fast(s) {
+		return true
+	}
+	f.reset()
+	return f.slow(data)
+}
+
+func (f *frame) fast(s *scanner) bool {
+	ok := s.object(func(key []byte) bool {
+		switch string(key) {
+		case "choices":
+			return f.choices(s)
+		case "content":
+			return f.take(s, &f.text, &f.textBuf)
+		case "usage":
+			return object(s, &f.usage)
+		case "timings":
+			return object(s, &f.timings)
+		case "error":
+			return value(s, &f.failure)
+		case "stop":
+			f.stop = s.peek() == 't'
+			return s.skip(0)
+		case "stop_type":
+			return word(s, &f.stopType)
+		case "tokens":
+			return f.tokens(s)
+		case "tokens_predicted":
+			return integer(s, &f.predicted)
+		case "tokens_evaluated":
+			return integer(s, &f.evaluated)
+		}
+		return s.skip(0)
+	})
+	return ok && s.peek() == 0 && s.i == len(s.b)
+}
+
+func (f *frame) choices(s *scanner) bool {
+	f.choice, f.finish, f.tool = false, "", false
+	f.text, f.reasoning = nil, nil
+	f.textBuf, f.reasonBuf = f.textBuf[:0], f.reasonBuf[:0]
+	if s.peek() != '[' {
+		return s.skip(0)
+	}
+	return s.array(func() bool {
+		f.choice = true
+		if s.peek() != '{' {
+			return s.skip(0)
+		}
+		return s.object(func(key []byte) bool {
+			switch string(key) {
+			case "delta", "message":
+				return f.delta(s)
+			case "text":
+				return f.take(s, &f.text, &f.textBuf)
+			case "finish_reason":
+				return word(s, &f.finish)
+			}
+			return s.skip(0)
+		})
+	})
+}
+
+func (f *frame) delta(s *scanner) bool {
+	if s.peek() != '{' {
+		return s.skip(0)
+	}
+	return s.object(func(key []byte) bool {
+		switch string(key) {
+		case "content":
+			return f.take(s, &f.text, &f.textBuf)
+		case "reasoning_content", "reasoning": // some servers send both names with the same text
+			return f.take(s, &f.reasoning, &f.reasonBuf)
+		case "tool_calls":
+			f.tool = s.peek() == '['
+			from := s.i
+			ok := s.skip(0)
+			f.tool = f.tool && s.i-from > len("[]")
+			return ok
+		}
+		return s.skip(0)
+	})
+}
+
+// take reads a text; what is no string says nothing. The text is copied: unescaping shares its scratch.
+func (f *frame) take(s *scanner, to, buf *[]byte) bool {
+	if s.peek() != '"' {
+		return s.skip(0)
+	}
+	text, ok := s.str()
+	if len(text) > 0 {
+		*buf = append((*buf)[:0], text...)
+		*to = *buf
+	}
+	return ok
+}
+
+func (f *frame) tokens(s *scanner) bool {
+	if s.peek() != '[' {
+		return s.skip(0)
+	}
+	f.ids = 0
+	return s.array(func() bool { f.ids++; return s.skip(0) })
+}
+
+func object(s *scanner, to *[]byte) bool {
+	is := s.peek() == '{'
+	raw, ok := s.raw()
+	if is {
+		*to = raw
+	}
+	return ok
+}
+
+func value(s *scanner, to *[]byte) bool {
+	null := s.peek() == 'n'
+	raw, ok := s.raw()
+	if !null {
+		*to = raw
+	}
+	return ok
+}
+
+// word reads one of few strings, without allocating for the usual ones.
+func word(s *scanner, to *string) bool {
+	if s.peek() != '"' {
+		return s.skip(0)
+	}
+	text, ok := s.str()
+	switch string(text) {
+	case "":
+	case "stop":
+		*to = "stop"
+	case "length":
+		*to = "length"
+	default:
+		*to = string(text)
+	}
+	return ok
+}
+
+func integer(s *scanner, to *int) bool {
+	n, known, ok := s.integer()
+	if known {
+		*to = n
+	}
+	return ok
+}
+
+// slow reads a frame with the library: the meaning of fast, for what fast gave up on.
+func (f *frame) slow(data []byte) bool {
+	top, ok := members(data)
+	if !ok {
+		return false
+	}
+	for _, m := range top {
+		switch m.key {
+		case "choices":
+			f.choice, f.finish, f.tool = false, "", false
+			f.text, f.reasoning = nil, nil
+			var list []json.RawMessage
+			_ = json.Unmarshal(m.value, &list)
+			for _, c := range list {
+				f.choice = true
+				f.slowChoice(c)
+			}
+		case "content":
+			f.slowText(m.value, &f.text)
+		case "usage":
+			slowObject(m.value, &f.usage)
+		case "timings":
+			slowObject(m.value, &f.timings)
+		case "error":
+			if string(m.value) != "null" {
+				f.failure = m.value
+			}
+		case "stop":
+			f.stop = string(m.value) == "true"
+		case "stop_type":
+			slowWord(m.value, &f.stopType)
+		case "tokens":
+			var list []json.RawMessage
+			if json.Unmarshal(m.value, &list) == nil && list != nil {
+				f.ids = len(list)
+			}
+		case "tokens_predicted":
+			slowInt(m.value, &f.predicted)
+		case "tokens_evaluated":
+			slowInt(m.value, &f.evaluated)
+		}
+	}
+	return true
+}
+
+func (f *frame) slowChoice(data []byte) {
+	choice, _ := members(data)
+	for _, m := range choice {
+		switch m.key {
+		case "text":
+			f.slowText(m.value, &f.text)
+		case "finish_reason":
+			slowWord(m.value, &f.finish)
+		case "delta", "message":
+			delta, _ := members(m.value)
+			for _, d := range delta {
+				switch d.key {
+				case "content":
+					f.slowText(d.value, &f.text)
+				case "reasoning_content", "reasoning":
+					f.slowText(d.value, &f.reasoning)
+				case "tool_calls":
+					f.tool = len(d.value) > len("[]") && d.value[0] == '['
+				}
+			}
+		}
+	}
+}
+
+func (f *frame) slowText(raw []byte, to *[]byte) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil && text != "" {
+		*to = []byte(text)
+	}
+}
+
+func slowWord(raw []byte, to *string) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil && text != "" {
+		*to = text
+	}
+}
+
+func slowInt(raw []byte, to *int) {
+	if n, err := strconv.Atoi(string(raw)); err == nil {
+		*to = n
+	}
+}
+
+func slowObject(raw []byte, to *[]byte) {
+	if len(raw) > 0 && raw[0] == '{' {
+		*to = raw
+	}
+}

@@ -1,0 +1,174 @@
+package client
+
+import (
+	"encoding/binary"
+	"net"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// kernelClock turns the kernel's receive times, which are wall time, into the client's clock.
+//
+// offset is wall minus monotonic. It is read anew at both ends of every request: the wall clock is slewed
+// and stepped by others.
+type kernelClock struct {
+	now    func() int64
+	offset atomic.Int64
+}
+
+// newKernelClock gives nil where the kernel refuses. It keeps a socket of its own open with stamping on:
+// the kernel switches stamping on for all sockets late, by a work queue, and the first reads after the
+// switch would lack their stamp.
+func newKernelClock(now func() int64) (*kernelClock, func()) {
+	nothing := func() {}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nothing
+	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1); err != nil {
+		_ = unix.Close(fd)
+		return nil, nothing
+	}
+	k := &kernelClock{now: now}
+	var once atomic.Bool
+	k.measure()
+	return k, func() {
+		if once.CompareAndSwap(false, true) {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// measure reads wall minus monotonic, the tightest of a few tries.
+func (k *kernelClock) measure() int64 {
+	if k == nil {
+		return 0
+	}
+	var offset, width int64 = 0, 1 << 62
+	for range 5 {
+		var ts unix.Timespec
+		a := k.now()
+		if unix.ClockGettime(unix.CLOCK_REALTIME, &ts) != nil {
+			break
+		}
+		b := k.now()
+		if b-a < width {
+			width, offset = b-a, ts.Nano()-(a+(b-a)/2)
+		}
+	}
+	k.offset.Store(offset)
+	return offset
+}
+
+// stamped puts kernel stamps on a connection, or gives nil where that cannot be done.
+func (k *kernelClock) stamped(conn net.Conn) source {
+	tcp, ok := conn.(*net.TCPConn)
+	if k == nil || !ok {
+		return nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	var set error
+	err = raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) })
+	if err != nil || set != nil {
+		return nil
+	}
+	s := &kernelStamped{TCPConn: tcp, raw: raw, clock: k, control: make([]byte, unix.CmsgSpace(16)+64)}
+	s.attempt = s.try
+	return s
+}
+
+// kernelStamped reads with recvmsg, whose control message has the time at which the last segment of what
+// was read came in: neither a busy machine nor a late goroutine bends it.
+type kernelStamped struct {
+	*net.TCPConn
+	raw     syscall.RawConn
+	clock   *kernelClock
+	control []byte
+
+	// One read at a time; kept here so that a read allocates nothing.
+	attempt    func(fd uintptr) bool
+	into       []byte
+	n, oob     int
+	err        error
+	lastKernel int64
+}
+
+// try is one recvmsg; false is "wait until there is something".
+func (s *kernelStamped) try(fd uintptr) bool {
+	for {
+		s.n, s.oob, _, _, s.err = unix.RecvmsgBuffers(int(fd), [][]byte{s.into}, s.control, 0)
+		if s.err != unix.EINTR {
+			break
+		}
+	}
+	return s.err != unix.EAGAIN
+}
+
+func (s *kernelStamped) readStamped(b []byte) (int, stamp, error) {
+	s.into = b
+	err := s.raw.Read(s.attempt)
+	now := s.clock.now()
+	s.into = nil
+	if err != nil {
+		return 0, stamp{ns: now}, err
+	}
+	if s.err != nil {
+		return 0, stamp{ns: now}, &net.OpError{Op: "read", Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: s.err}
+	}
+	if s.n == 0 && len(b) > 0 {
+		return 0, stamp{ns: now}, errEOF
+	}
+	wall := kernelTime(s.control[:s.oob])
+	if wall == 0 {
+		return s.n, stamp{ns: now}, nil
+	}
+	at := wall - s.clock.offset.Load()
+	// A stepped wall clock would put the arrival after its read, or before the read before it. Such a
+	// stamp is worth less than the late one.
+	if at > now+int64(50_000) || at < s.lastKernel {
+		return s.n, stamp{ns: now}, nil
+	}
+	at = min(at, now)
+	s.lastKernel = at
+	return s.n, stamp{ns: at, kernel: true}, nil
+}
+
+// kernelTime finds SCM_TIMESTAMPNS in control messages; 0 is none. It walks them by hand: the parser of
+// x/sys allocates for each.
+func kernelTime(oob []byte) int64 {
+	const header = unix.SizeofCmsghdr
+	for len(oob) >= header {
+		// struct cmsghdr { size_t len; int level; int type; }: the length takes a word.
+		var size int
+		if header == 16 {
+			size = int(binary.NativeEndian.Uint64(oob))
+		} else {
+			size = int(binary.NativeEndian.Uint32(oob))
+		}
+		if size < header || size > len(oob) {
+			return 0
+		}
+		level, kind := int32(binary.NativeEndian.Uint32(oob[header-8:])), int32(binary.NativeEndian.Uint32(oob[header-4:]))
+		data := oob[header:size]
+		if level == unix.SOL_SOCKET && kind == unix.SCM_TIMESTAMPNS {
+			switch {
+			case len(data) >= 16:
+				return int64(binary.NativeEndian.Uint64(data))*1e9 + int64(binary.NativeEndian.Uint64(data[8:]))
+			case len(data) >= 8:
+				return int64(binary.NativeEndian.Uint32(data))*1e9 + int64(binary.NativeEndian.Uint32(data[4:]))
+			}
+			return 0
+		}
+		next := unix.CmsgSpace(size - header)
+		if next > len(oob) {
+			return 0
+		}
+		oob = oob[next:]
+	}
+	return 0
+}
