@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,7 +37,7 @@ type exitError struct {
 func (e *exitError) Error() string { return e.msg }
 
 // main1 runs the command line and gives the exit code. It is main without os.Exit, for tests.
-func main1(a *app, args []string) int {
+func main1(ctx context.Context, a *app, args []string) int {
 	if hidden, ok := hiddenVerb(args); ok {
 		return hidden(args[1:], a.stdout, a.stderr)
 	}
@@ -45,7 +46,7 @@ func main1(a *app, args []string) int {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	err := root.Execute()
+	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}

@@ -3,8 +3,23 @@
 // what helped. One verb a file; this is the only package where the others meet.
 package main
 
-import "os"
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
 
 func main() {
-	os.Exit(main1(newApp(os.Stdin, os.Stdout, os.Stderr), os.Args[1:]))
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		s := <-signals
+		cancel(errSignal{s})
+		// The second ends at once. The supervisors see their pipes close and end every engine.
+		<-signals
+		os.Exit(4)
+	}()
+	os.Exit(main1(ctx, newApp(os.Stdin, os.Stdout, os.Stderr), os.Args[1:]))
 }

@@ -15,11 +15,13 @@ import (
 	"flow/workflows/record"
 )
 
+// pastGroups is how many earlier groups noise is borrowed from.
+const pastGroups = 50
+
 // groupRun is the state of one running group.
 type groupRun struct {
 	plan   *plan.Group
 	g      *record.Group
-	past   []*record.Group
 	first  int                   // logical arms of the session before this group
 	kept   map[int][]*record.Arm // arms of earlier attempts, by block, from before an interruption
 	warmed bool
@@ -49,13 +51,16 @@ func (s *Session) runGroup(ctx context.Context, pg *plan.Group, res *plan.Resolu
 		if r.g, err = s.newGroup(pg, res, id, index); err != nil {
 			return nil, err
 		}
+		past, err := s.Recorder.Past(ctx, Scope{Machine: s.Session.Machine.ID, Engine: r.g.Engine, Workload: r.g.Workload,
+			Model: r.g.Model, Measurer: s.Session.Measurer, Limit: pastGroups})
+		if err != nil {
+			return nil, err
+		}
+		// Noise is fixed before the first arm, so that every look and every later judgement use the same.
+		gate.Borrow(r.g, past)
 		if err := s.Recorder.BeginGroup(ctx, r.g); err != nil {
 			return nil, err
 		}
-	}
-	if r.past, err = s.Recorder.Past(ctx, Scope{Machine: s.Session.Machine.ID, Engine: r.g.Engine, Workload: r.g.Workload,
-		Model: r.g.Model, Measurer: s.Session.Measurer}); err != nil {
-		return nil, err
 	}
 	s.event(record.Event{Kind: "group.start", Group: r.g.Name, GroupID: r.g.ID, GroupOf: r.g})
 
@@ -202,7 +207,7 @@ func (s *Session) askStops(ctx context.Context, r *groupRun) (string, error) {
 	return "", nil
 }
 
-func (s *Session) judge(r *groupRun) { gate.Judge(r.g, r.past) }
+func (s *Session) judge(r *groupRun) { gate.Judge(r.g, nil) }
 
 // block runs one block until it is whole and valid, or its retries are used up.
 func (s *Session) block(ctx context.Context, r *groupRun, b int) error {
@@ -210,6 +215,12 @@ func (s *Session) block(ctx context.Context, r *groupRun, b int) error {
 	attempt, used := 0, 0
 	// What an interrupted session left of this block.
 	for _, arms := range attempts(r.kept[b]) {
+		for _, a := range arms {
+			r.g.Arms = append(r.g.Arms, a)
+			if err := s.rejudge(ctx, r, a); err != nil {
+				return err
+			}
+		}
 		state := stateOf(arms, len(labels))
 		if state == "open" {
 			for _, a := range arms {
@@ -221,7 +232,6 @@ func (s *Session) block(ctx context.Context, r *groupRun, b int) error {
 				}
 			}
 		}
-		r.g.Arms = append(r.g.Arms, arms...)
 		attempt = arms[0].Attempt + 1
 		switch state {
 		case "whole":

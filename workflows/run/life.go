@@ -259,14 +259,49 @@ func (s *Session) afterGates(ctx context.Context, r *groupRun, a *record.Arm) er
 	return nil
 }
 
+// rejudge judges a kept arm again where its judgement was lost (flow ended between the arm and its
+// findings) or was a mistake of a gate's function. It works from the record alone.
+func (s *Session) rejudge(ctx context.Context, r *groupRun, a *record.Arm) error {
+	mistaken := slices.ContainsFunc(a.Findings, func(f record.Finding) bool { return f.Error != "" })
+	if a.Purpose != "measured" || !(a.Disposition == record.OK || a.Disposition == record.Invalid && mistaken) {
+		return nil
+	}
+	after := func(name string) bool {
+		return slices.ContainsFunc(r.plan.Gates, func(g plan.Gate) bool { return g.Name == name && g.Phase != plan.PhaseBefore })
+	}
+	found := 0
+	for _, f := range a.Findings {
+		if f.Error == "" && after(f.Gate) {
+			found++
+		}
+	}
+	want := 0
+	for _, g := range r.plan.Gates {
+		if after(g.Name) {
+			want++
+		}
+	}
+	a.Group = r.g
+	if mistaken || found < want {
+		samples, err := s.Recorder.Samples(ctx, a.ID, "")
+		if err != nil {
+			return err
+		}
+		a.Samples = samples
+		a.Findings = slices.DeleteFunc(a.Findings, func(f record.Finding) bool { return after(f.Gate) })
+		a.Disposition, a.Reason = record.OK, ""
+		if err := s.afterGates(ctx, r, a); err != nil {
+			return err
+		}
+	}
+	a.Disposition, a.Reason = gate.JudgeArm(a)
+	return s.Recorder.JudgeArm(context.WithoutCancel(ctx), a)
+}
+
 // judgeOne asks one gate and fills in what the gate does not say itself.
 func judgeOne(ctx context.Context, g plan.Gate, a *record.Arm) (record.Finding, error) {
 	f, err := g.Check(ctx, a)
-	if err != nil {
-		f = record.Finding{Outcome: record.Unmeasured, Error: err.Error(), Reason: "its function failed"}
-	}
-	f.Gate, f.Phase, f.Required, f.Scope = g.Name, g.Phase, g.Required, g.Scope
-	return f, err
+	return gate.FindingOf(g, f, err), err
 }
 
 // inArm adds the group and the arm to a mistake that came out of a workflow's function.

@@ -92,6 +92,23 @@ func (m *Memory) Group(_ context.Context, id string) (*record.Group, error) {
 	return nil, nil
 }
 
+// Samples gives the samples of an arm.
+func (m *Memory) Samples(_ context.Context, arm, sensor string) ([]record.Sample, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []record.Sample
+	for _, arms := range m.arms {
+		for _, a := range arms {
+			for _, x := range a.Samples {
+				if a.ID == arm && (sensor == "" || x.Sensor == sensor) {
+					out = append(out, x)
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
 // Past gives finished groups, newest first.
 func (m *Memory) Past(_ context.Context, sc Scope) ([]*record.Group, error) {
 	m.mu.Lock()

@@ -97,6 +97,8 @@ type Recorder interface {
 	EndGroup(ctx context.Context, g *record.Group) error
 	// Group gives a group with all its arms (no samples, no completion texts), or nil when there is none.
 	Group(ctx context.Context, id string) (*record.Group, error)
+	// Samples gives the samples of an arm in time; "" is every sensor.
+	Samples(ctx context.Context, arm, sensor string) ([]record.Sample, error)
 	// Past gives finished groups of earlier and of this session that used the same machine, without arms'
 	// requests; newest first. Empty fields of the scope match everything.
 	Past(ctx context.Context, scope Scope) ([]*record.Group, error)

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flow/workflows/measure"
+	"flow/workflows/record"
+	"flow/workflows/run"
+)
+
+// forced are the verdicts with which check walks main: each branch that a result can open is taken once.
+var forced = []string{record.Better, record.Worse, record.Inconclusive, record.Invalid}
+
+func newCheckCommand(a *app) *cobra.Command {
+	var sets []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check FILE…",
+		Short: "Find mistakes in workflows without touching the machine",
+		Long: `Run the top level of each file, then its main on the simulated measurer with an empty database in
+memory, once for each verdict (better, worse, inconclusive, invalid). Wrong calls, unbalanced orders and
+comparisons of a thing with itself are found before a night is spent. Nothing is launched, read or written,
+so it is safe on a stranger's file. A file without main is checked as a library.`,
+		Example:           "  flow check stack-screen.star\n  flow check screens/*.star --set model=m.gguf",
+		Args:              workflowArgs(cobra.MinimumNArgs(1)),
+		ValidArgsFunction: starFiles,
+		RunE: func(cmd *cobra.Command, files []string) error {
+			params, err := parseSets(sets)
+			if err != nil {
+				return err
+			}
+			var first error
+			for _, f := range files {
+				r, err := check(cmd.Context(), f, params)
+				if asJSON {
+					if err := json.NewEncoder(a.stdout).Encode(r); err != nil {
+						return err
+					}
+				}
+				switch {
+				case err == nil && !asJSON:
+					fmt.Fprintf(a.stdout, "%s: ok%s\n", f, r.words())
+				case err != nil && first == nil:
+					first = err
+				case err != nil:
+					fmt.Fprintln(a.stderr, formatError(err))
+				}
+			}
+			return first
+		},
+	}
+	cmd.Flags().StringArrayVar(&sets, "set", nil, "set a parameter, name=value; repeatable")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a file")
+	return cmd
+}
+
+// checked is what check found out about a file.
+type checked struct {
+	File     string   `json:"file"`
+	OK       bool     `json:"ok"`
+	Error    string   `json:"error,omitempty"`
+	Library  bool     `json:"library,omitempty"`   // no main
+	StandIns []string `json:"stand_ins,omitempty"` // parameters without a value
+	Groups   int      `json:"groups"`              // most groups that one walk through main ran
+}
+
+func (c *checked) words() string {
+	s := ""
+	if c.Library {
+		s += ", a library: no main"
+	} else {
+		s += fmt.Sprintf(", up to %d groups", c.Groups)
+	}
+	for i, p := range c.StandIns {
+		if i == 0 {
+			s += "; stand-ins for"
+		}
+		s += " " + p
+	}
+	return s
+}
+
+// checkLimit is how long one walk through main may take before it is called endless.
+const checkLimit = 10 * time.Second
+
+func check(ctx context.Context, file string, params map[string]string) (c *checked, err error) {
+	c = &checked{File: file}
+	defer func() {
+		if err != nil {
+			c.Error = err.Error()
+		}
+	}()
+	w, err := loadWorkflow(ctx, file, loadOptions{params: params, standIns: true})
+	if err != nil {
+		return c, err
+	}
+	for _, p := range w.env.Declared() {
+		if p.StandIn {
+			c.StandIns = append(c.StandIns, p.Name)
+		}
+	}
+	if _, ok := w.globals["main"]; !ok {
+		c.Library, c.OK = true, true
+		return c, nil
+	}
+	for _, verdict := range forced {
+		n, err := rehearse(ctx, w, verdict)
+		if err != nil {
+			return c, err
+		}
+		c.Groups = max(c.Groups, n)
+	}
+	c.OK = true
+	return c, nil
+}
+
+// rehearse walks main once with every group ending in verdict, and counts the groups.
+func rehearse(ctx context.Context, w *workflow, verdict string) (int, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, usage("check", "main took longer than "+checkLimit.String(), "look for a loop that does not end"))
+	defer cancel()
+	m := measure.NewSimulated(measure.Model{SD: .001}, record.Machine{ID: "check"}, func() int64 { return 0 })
+	mem := run.NewMemory()
+	counted := &counting{Memory: mem}
+	s := run.NewSession(run.Config{
+		Session: &record.Session{ID: "check", Measurer: record.MeasurerSimulated, Machine: m.On, Seed: 1},
+		Clock:   m.Clock(), Sleep: m.Sleep, Measurer: m, Recorder: counted, Journal: mem, Force: verdict,
+	})
+	err := w.act(ctx, session{s})
+	return counted.groups, err
+}
+
+type counting struct {
+	*run.Memory
+	groups int
+}
+
+func (c *counting) BeginGroup(ctx context.Context, g *record.Group) error {
+	c.groups++
+	return c.Memory.BeginGroup(ctx, g)
+}

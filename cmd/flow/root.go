@@ -1,0 +1,88 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"flow/builtins/engine"
+	"flow/builtins/engine/simengine"
+)
+
+// version is this build: the module's version, else the commit it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	rev, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && len(s.Value) >= 12:
+			rev = s.Value[:12]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "-dirty"
+		}
+	}
+	if rev == "" {
+		return "devel"
+	}
+	return "devel-" + rev + dirty
+}
+
+// hiddenVerb gives the verbs that flow starts itself. They come before cobra, so that an engine's launch
+// does not pay for building the command tree.
+func hiddenVerb(args []string) (func(args []string, stdout, stderr io.Writer) int, bool) {
+	if len(args) == 0 {
+		return nil, false
+	}
+	switch args[0] {
+	case "sim-engine":
+		return simengine.Main, true
+	case "supervise":
+		return func(args []string, _, _ io.Writer) int { return engine.Supervise(args, os.Stdin, os.Stdout) }, true
+	}
+	return nil, false
+}
+
+func newRootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "flow",
+		Short: "Screen levers of LLM inference engines, and trust the verdict",
+		Long: `flow runs lever screens written in Starlark: it launches the engine with and without a lever in an
+order that cancels drift, watches the machine, throws out arms whose conditions were wrong, judges what
+is left, and keeps everything in one SQLite file.
+
+Exit codes: 0 done, whatever the verdicts; 1 with --strict, a group ended invalid; 2 the workflow or the
+command line is wrong; 3 the machine is wrong; 4 stopped early, resumable; 70 a bug in flow.`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          workflowArgs(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.PersistentFlags().StringVar(&a.dbPath, "db", a.dbPath, "database file (or FLOW_DB)")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("flow "+cmd.Name(), err.Error(), "flow "+cmd.Name()+" --help")
+	})
+	root.AddCommand(newRunCommand(a), newResumeCommand(a), newCheckCommand(a), newBuiltinsCommand(a), newDocCommand(a),
+		newSQLCommand(a), newSessionsCommand(a), newShowCommand(a), newDoctorCommand(a))
+	return root
+}
+
+// starFiles completes workflow files.
+func starFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"star"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// labelOf splits a workflow's path into the folder that confines it and its label there.
+func labelOf(path string) (root, label string, err error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", "", err
+	}
+	return filepath.Dir(abs), filepath.Base(abs), nil
+}

@@ -1,0 +1,313 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"flow/builtins/machine"
+	"flow/cmd/flow/ui"
+	"flow/db"
+	"flow/starlark/diag"
+	"flow/starlark/script"
+	"flow/workflows/measure"
+	"flow/workflows/record"
+	"flow/workflows/run"
+)
+
+// runFlags are what run and resume share.
+type runFlags struct {
+	json, quiet, strict bool
+	wait                time.Duration
+	keep                string
+}
+
+func (f *runFlags) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.json, "json", false, "events as JSON lines on standard output")
+	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "only the results")
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit 1 when a group ended invalid")
+	cmd.Flags().DurationVar(&f.wait, "wait", 0, "how long to wait for another flow on this machine (default: refuse at once)")
+	cmd.Flags().StringVar(&f.keep, "keep", "", "keep each arm's files (engine log, config, CSV) below this folder")
+}
+
+func newRunCommand(a *app) *cobra.Command {
+	var sets []string
+	var simulate string
+	var seed uint64
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Run a workflow",
+		Long: `Run a workflow: its top level declares, its main acts. Arms are recorded as they end; Ctrl-C ends the
+running arm, records it as interrupted, and names the command that goes on. A second Ctrl-C ends at once.
+
+  flow run FILE --help   lists the parameters of the workflow
+
+--simulate runs without a process, at full speed, with declared effects (ratios on the primary metric),
+the noise of one arm and a drift: 'effect=2%,sd=.5%,drift=.1%/arm,effect.NAME=20%'.`,
+		Example:           "  flow run stack-screen.star\n  flow run stack-screen.star --set tokens=400\n  flow run stack-screen.star --simulate 'effect.fast=20%,sd=.5%'",
+		Args:              workflowArgs(cobra.ExactArgs(1)),
+		ValidArgsFunction: starFiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			params, err := parseSets(sets)
+			if err != nil {
+				return err
+			}
+			isSim := cmd.Flags().Changed("simulate")
+			if _, err := measure.ParseModel(simulate); err != nil {
+				return err
+			}
+			if !cmd.Flags().Changed("seed") {
+				if seed, err = randomSeed(); err != nil {
+					return err
+				}
+			}
+			return runNew(cmd.Context(), a, args[0], params, isSim, simulate, seed, f)
+		},
+	}
+	cmd.Flags().StringArrayVar(&sets, "set", nil, "set a parameter, name=value; repeatable")
+	cmd.Flags().StringVar(&simulate, "simulate", "", "no processes: invent arms from declared effects and noise")
+	cmd.Flags().Uint64Var(&seed, "seed", 0, "seed of orders, nonces and simulated noise (default: by chance, recorded)")
+	f.add(cmd)
+	withParamsHelp(a, cmd)
+	return cmd
+}
+
+// withParamsHelp makes `flow run FILE --help` list the file's parameters before the flags.
+func withParamsHelp(a *app, cmd *cobra.Command) {
+	plain := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
+		for _, arg := range c.Flags().Args() {
+			if w, err := loadWorkflow(context.Background(), arg, loadOptions{standIns: true}); err == nil {
+				fmt.Fprintln(a.stdout, w.paramsHelp())
+			} else {
+				fmt.Fprintln(a.stderr, formatError(err))
+			}
+		}
+		plain(c, args)
+	})
+}
+
+func randomSeed() (uint64, error) {
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return 0, err
+	}
+	return binary.BigEndian.Uint64(b[:]) >> 1, nil // SQLite's integers are signed
+}
+
+// runNew begins a session and runs it.
+func runNew(ctx context.Context, a *app, path string, params map[string]string, simulated bool, model string, seed uint64, f runFlags) error {
+	live := ui.New(a.stdout, a.stderr, ui.Options{Quiet: f.quiet, JSON: f.json})
+	defer live.Close()
+	var r *running
+	w, err := loadWorkflow(ctx, path, loadOptions{params: params, print: printer(live, func() bool { return r.replaying() })})
+	if err != nil {
+		return err
+	}
+	if _, err := w.main(); err != nil {
+		return err
+	}
+	rs := &record.Session{
+		ID: uuid.Must(uuid.NewV7()).String(), Workflow: w.label, Root: w.root, Status: "running", Seed: seed, Params: w.env.ParamValues(),
+		Measurer: record.MeasurerReal, Sources: w.sources(), FlowVersion: version(), Dialect: script.Dialect(),
+	}
+	if simulated {
+		rs.Measurer, rs.Simulate = record.MeasurerSimulated, model
+	}
+	d, err := db.Open(ctx, a.dbPath)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	r, err = open(ctx, a, w, rs, d, live, f)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if err := r.keeper.BeginSession(ctx, rs); err != nil {
+		return err
+	}
+	return r.finish(ctx, r.act(ctx))
+}
+
+// printer shows print() of a workflow with its place; a resumed session does not print again what it
+// printed before.
+func printer(live *ui.Live, silent func() bool) func(diag.Pos, string) {
+	return func(pos diag.Pos, msg string) {
+		if !silent() {
+			live.Event(record.Event{Kind: "print", Text: msg, Arm: pos.String()})
+		}
+	}
+}
+
+// running is a session under way.
+type running struct {
+	a        *app
+	w        *workflow
+	rs       *record.Session
+	db       *db.DB
+	keeper   keeper
+	live     *ui.Live
+	flags    runFlags
+	clock    run.Clock
+	measurer run.Measurer
+	session  *run.Session
+	force    bool
+	work     string // folder of the arms' files
+}
+
+// open joins measurer, records and runner. Nothing is recorded yet.
+func open(ctx context.Context, a *app, w *workflow, rs *record.Session, d *db.DB, live *ui.Live, f runFlags) (*running, error) {
+	r := &running{a: a, w: w, rs: rs, db: d, live: live, flags: f}
+	r.keeper = withKillPoint(recorder{d})
+	sleep := func(context.Context, time.Duration) error { return nil }
+	if rs.Measurer == record.MeasurerSimulated {
+		model, err := measure.ParseModel(rs.Simulate)
+		if err != nil {
+			return nil, err
+		}
+		m := measure.NewSimulated(model, machine.Identity(ctx, "/proc", "/sys"), machine.Wall)
+		m.Prompts = w.prompt
+		r.measurer, r.clock, sleep = m, m.Clock(), m.Sleep
+	} else {
+		m, err := r.real(f)
+		if err != nil {
+			return nil, err
+		}
+		r.measurer, sleep = m, nil
+		r.clock = run.Clock{Mono: machine.Monotonic, Wall: machine.Wall}
+	}
+	var err error
+	if rs.Machine, err = r.measurer.Machine(ctx); err != nil {
+		return nil, err
+	}
+	if rs.WallStartNS == 0 {
+		rs.WallStartNS, rs.MonoStartNS = r.clock.Wall(), r.clock.Mono()
+		rs.OffsetStartNS = rs.WallStartNS - rs.MonoStartNS
+	}
+	r.session = run.NewSession(run.Config{Session: rs, Clock: r.clock, Measurer: r.measurer, Recorder: r.keeper, Journal: r.keeper,
+		Watcher: live, Sleep: sleep})
+	return r, nil
+}
+
+// real is the measurer of this machine.
+func (r *running) real(f runFlags) (run.Measurer, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	state, err := machine.StateDir()
+	if err != nil {
+		return nil, err
+	}
+	work := f.keep
+	if work == "" {
+		if work, err = os.MkdirTemp("", "flow-"); err != nil {
+			return nil, &diag.Error{Kind: diag.Machine, Op: "arm files", Err: err, Fix: "set TMPDIR to a folder with room"}
+		}
+		r.work = work
+	}
+	return measure.NewReal(measure.RealOptions{
+		Root: r.w.root, Exe: exe, Work: work, Keep: f.keep != "", StateDir: state, SessionID: r.rs.ID, Workflow: r.w.label, Wait: f.wait,
+		OnWait: func(words string) { r.live.Event(record.Event{Kind: "warning", Text: words}) },
+	})
+}
+
+func (r *running) replaying() bool { return r != nil && r.session != nil && r.session.Replaying() }
+
+func (r *running) close() {
+	if err := r.measurer.Close(); err != nil {
+		r.live.Event(record.Event{Kind: "warning", Text: err.Error()})
+	}
+	if r.work != "" {
+		_ = os.RemoveAll(r.work)
+	}
+}
+
+// act runs main until it ends or a signal stops it.
+func (r *running) act(ctx context.Context) error {
+	r.session.ForceCut = r.force
+	r.live.Event(record.Event{Kind: "session.start", Text: r.rs.ID, WallNS: r.clock.Wall()})
+	return r.w.act(ctx, session{r.session})
+}
+
+// finish records how the session ended, tells the result, and turns it into the command's error.
+func (r *running) finish(ctx context.Context, err error) error {
+	kind, known := diag.KindOf(err)
+	stopped := err != nil && (ctx.Err() != nil || known && kind == diag.Stopped)
+	code := 0
+	switch {
+	case err == nil:
+		r.rs.Status, r.rs.Error = "done", ""
+	case stopped:
+		r.rs.Status, code = "stopped", diag.Stopped.ExitCode()
+		r.rs.Error = context.Cause(ctx).Error()
+	default:
+		r.rs.Status, code, r.rs.Error = "failed", kind.ExitCode(), err.Error()
+	}
+	durable := context.WithoutCancel(ctx)
+	wall := r.clock.Wall()
+	offset := wall - r.clock.Mono()
+	r.rs.Exit, r.rs.WallEndNS, r.rs.OffsetEndNS = &code, &wall, &offset
+	r.rs.Sources = r.w.sources() // files loaded by main's calls, too
+	endErr := r.keeper.EndSession(durable, r.rs)
+	r.live.Event(record.Event{Kind: "session.end", Text: r.rs.Status, WallNS: wall})
+	r.live.Close()
+	groups, groupsErr := r.db.Groups(durable, r.rs.ID)
+	if groupsErr == nil {
+		r.tell(groups)
+	}
+	switch {
+	case stopped:
+		return &exitError{code, fmt.Sprintf("stopped (%s); what was measured is in %s; go on with: flow resume %s%s", r.rs.Error, r.a.dbPath, r.rs.ID, r.dbFlag())}
+	case err != nil:
+		fmt.Fprintf(r.a.stderr, "what was measured is in %s; once mended, go on with: flow resume %s%s\n", r.a.dbPath, r.rs.ID, r.dbFlag())
+		return err
+	case endErr != nil:
+		return endErr
+	}
+	if r.flags.strict {
+		for _, g := range groups {
+			if g.Verdict == record.Invalid {
+				return &exitError{1, fmt.Sprintf("group %q ended invalid: %s", g.Name, g.Reason)}
+			}
+		}
+	}
+	return groupsErr
+}
+
+// dbFlag is how to name the database again where it is not the default.
+func (r *running) dbFlag() string {
+	if r.a.dbPath == "flow.db" || os.Getenv("FLOW_DB") == r.a.dbPath {
+		return ""
+	}
+	return " --db " + r.a.dbPath
+}
+
+// errSignal is the cause of a context that a signal cancelled.
+type errSignal struct{ os.Signal }
+
+func (e errSignal) Error() string { return "signal: " + e.String() }
+
+func formatError(err error) string { return diag.Format(err) }
+
+// tell prints the result of a session.
+func (r *running) tell(groups []*record.Group) {
+	if r.flags.json {
+		return
+	}
+	o := r.live.ReportOptions()
+	for _, g := range groups {
+		if g.Verdict != "" {
+			_ = report.Group(r.a.stdout, g, o)
+		}
+	}
+	_ = report.Session(r.a.stdout, r.rs, groups, o)
+}

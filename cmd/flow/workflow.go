@@ -1,0 +1,163 @@
+package main
+
+// A workflow file, loaded: what run, resume and check share.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"go.starlark.net/starlark"
+
+	"flow/builtins"
+	"flow/builtins/gate"
+	"flow/starlark/diag"
+	"flow/starlark/script"
+	"flow/workflows/library"
+	"flow/workflows/record"
+)
+
+// workflow is a loaded file.
+type workflow struct {
+	path, root, label string
+	loader            *script.Loader
+	env               *builtins.Env
+	globals           starlark.StringDict
+}
+
+// loadOptions say how a file is loaded.
+type loadOptions struct {
+	params   map[string]string // name to value as typed
+	standIns bool
+	print    func(pos diag.Pos, msg string)
+}
+
+// loadWorkflow runs the top level of a file, which only declares.
+func loadWorkflow(ctx context.Context, path string, o loadOptions) (*workflow, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, noFile(path, err)
+	}
+	if st.IsDir() {
+		return nil, usage("workflow", path+" is a folder, want a .star file", "")
+	}
+	w := &workflow{path: path}
+	if w.root, w.label, err = labelOf(path); err != nil {
+		return nil, err
+	}
+	w.loader = &script.Loader{Root: os.DirFS(w.root), Library: library.FS, Print: o.print}
+	w.env = builtins.NewEnv()
+	w.env.StandIns = o.standIns
+	w.env.Decided, w.env.Hopeless = gate.Decided, gate.Hopeless
+	for k, v := range o.params {
+		w.env.Params[k] = v
+	}
+	w.env.Attach(w.loader)
+	if w.globals, err = w.loader.Load(ctx, w.label); err != nil {
+		return nil, err
+	}
+	if err := w.env.UnknownParams(); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func noFile(path string, err error) error {
+	cause := err
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		cause = pe.Err
+	}
+	return &diag.Error{Kind: diag.Workflow, Op: "workflow " + path, Err: cause, Fix: "name a .star file; the checkout's examples/ has some to begin with"}
+}
+
+// main is the workflow's main function.
+func (w *workflow) main() (starlark.Callable, error) {
+	v, ok := w.globals["main"]
+	if !ok {
+		return nil, &diag.Error{Pos: diag.Pos{File: w.label}, Kind: diag.Workflow, Op: "run", Msg: "the workflow has no main",
+			Fix: "def main(session):\n    session.run(…)\n(a file without main can be loaded by another, and checked)"}
+	}
+	fn, ok := v.(starlark.Callable)
+	if !ok {
+		return nil, &diag.Error{Pos: diag.Pos{File: w.label}, Kind: diag.Workflow, Op: "run", Msg: "main is a " + v.Type() + ", want a function",
+			Fix: "def main(session):"}
+	}
+	return fn, nil
+}
+
+// act calls main with a session.
+func (w *workflow) act(ctx context.Context, s builtins.Session) error {
+	fn, err := w.main()
+	if err != nil {
+		return err
+	}
+	_, err = w.loader.Call(ctx, "main", fn, starlark.Tuple{builtins.SessionValue(w.loader, s)}, nil)
+	return err
+}
+
+// sources is everything the workflow was made of, for the record.
+func (w *workflow) sources() []record.Source {
+	var out []record.Source
+	for _, s := range w.loader.Sources() {
+		out = append(out, record.Source{Label: s.Label, SHA256: s.SHA256, Text: s.Text})
+	}
+	return out
+}
+
+// parseSets reads --set name=value.
+func parseSets(sets []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, s := range sets {
+		k, v, ok := strings.Cut(s, "=")
+		if !ok || k == "" {
+			return nil, usage("--set", fmt.Sprintf("got %q, want name=value", s), "--set tokens=200")
+		}
+		out[k] = v
+	}
+	return out, nil
+}
+
+// typed turns recorded JSON values of parameters back into what one types after --set.
+func typed(params map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range params {
+		var s string
+		if json.Unmarshal([]byte(v), &s) == nil {
+			v = s
+		}
+		out[k] = v
+	}
+	return out
+}
+
+// paramsHelp lists a workflow's parameters.
+func (w *workflow) paramsHelp() string {
+	ps := w.env.Declared()
+	if len(ps) == 0 {
+		return "This workflow has no parameters.\n"
+	}
+	var b strings.Builder
+	b.WriteString("Parameters of " + w.label + " (set with --set name=value):\n")
+	for _, p := range ps {
+		fmt.Fprintf(&b, "  %-16s %-9s", p.Name, p.Type)
+		switch {
+		case p.Default == "":
+			b.WriteString(" required")
+		default:
+			b.WriteString(" default " + p.Default)
+		}
+		if len(p.Choices) > 0 {
+			b.WriteString("; one of " + strings.Join(p.Choices, ", "))
+		}
+		b.WriteString("\n")
+		if p.Help != "" {
+			b.WriteString("      " + p.Help + "\n")
+		}
+	}
+	return b.String()
+}

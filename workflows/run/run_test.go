@@ -1,0 +1,523 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"flow/starlark/diag"
+	"flow/workflows/plan"
+	"flow/workflows/record"
+	"flow/workflows/run"
+)
+
+// scripted is a machine whose every step is told by the test. Its clock counts steps.
+type scripted struct {
+	t     *testing.T
+	clock int64
+	trace []string
+
+	value  func(t run.Task) float64                    // primary metric of an arm
+	launch func(t run.Task) error                      // nil: ready
+	during func(ctx context.Context, t run.Task) error // what happens while it measures
+	found  func(l plan.Lever, t run.Task) bool         // evidence; nil: on the sides that have the lever
+	fill   func(t run.Task, a *record.Arm)             // more facts
+	digest string                                      // of every file and binary
+}
+
+func newScripted(t *testing.T) *scripted {
+	return &scripted{t: t, value: func(t run.Task) float64 {
+		v := 100 + .05*float64(t.Slot%3)
+		if len(t.Side.Stack) > 0 {
+			v *= 1.1
+		}
+		return v
+	}}
+}
+
+func (m *scripted) tick() int64      { m.clock += 1e6; return m.clock }
+func (m *scripted) Clock() run.Clock { return run.Clock{Mono: m.tick, Wall: m.tick} }
+func (m *scripted) note(format string, args ...any) {
+	m.trace = append(m.trace, fmt.Sprintf(format, args...))
+}
+func (m *scripted) Digests() plan.Digests                           { return m }
+func (m *scripted) Close() error                                    { return nil }
+func (m *scripted) File(context.Context, string) (plan.Hash, error) { return "file" + m.digest, nil }
+func (m *scripted) Binary(context.Context, string) (plan.Hash, error) {
+	return "binary" + m.digest, nil
+}
+func (m *scripted) Machine(context.Context) (record.Machine, error) {
+	return record.Machine{ID: "m"}, nil
+}
+func (m *scripted) Sensors(context.Context) ([]record.Sensor, error) { return nil, nil }
+func (m *scripted) Read(_ context.Context, s []string) ([]record.Sample, error) {
+	return []record.Sample{{Sensor: s[0], MonoNS: m.tick(), Value: 1}}, nil
+}
+
+func (m *scripted) Open(_ context.Context, t run.Task) (run.Rig, error) {
+	m.note("open %s", t.Side.Label)
+	return &scriptedRig{m: m, t: t}, nil
+}
+
+type scriptedRig struct {
+	m     *scripted
+	t     run.Task
+	ready bool
+	ev    []record.Evidence
+}
+
+func (r *scriptedRig) Samples() []record.Sample { return nil }
+func (r *scriptedRig) Mark(step string)         { r.m.note("%s %s", step, r.t.Side.Label) }
+
+func (r *scriptedRig) Launch(context.Context, plan.Engine) (plan.Process, error) {
+	if r.m.launch != nil {
+		if err := r.m.launch(r.t); err != nil {
+			return nil, err
+		}
+	}
+	r.ready = true
+	return &scriptedProcess{r}, nil
+}
+
+func (r *scriptedRig) Close(_ context.Context, a *record.Arm) error {
+	r.m.note("close %s", r.t.Side.Label)
+	if !r.ready {
+		return nil
+	}
+	a.Process = &record.Process{ReadyNS: r.m.tick()}
+	a.Evidence = r.ev
+	v := r.m.value(r.t)
+	a.Metrics = append(a.Metrics, record.Metric{Name: "decode_tok_s", Unit: "tok/s", Better: "higher", Source: "script", Value: &v})
+	if r.m.fill != nil {
+		r.m.fill(r.t, a)
+	}
+	return nil
+}
+
+type scriptedProcess struct{ r *scriptedRig }
+
+func (p *scriptedProcess) Confirm(context.Context) ([]record.Evidence, error) {
+	for _, l := range p.r.t.Levers {
+		on := slices.ContainsFunc(p.r.t.Side.Stack, func(x plan.Lever) bool { return x.Key() == l.Key() })
+		if p.r.m.found != nil {
+			on = p.r.m.found(l, p.r.t)
+		}
+		p.r.ev = append(p.r.ev, record.Evidence{Lever: l.Name, Kind: plan.ConfirmLog, What: "x", When: "ready", Found: on})
+	}
+	return p.r.ev, nil
+}
+
+func (p *scriptedProcess) Generate(ctx context.Context, _ plan.Workload, mark string) ([]record.Request, error) {
+	if mark == record.MarkMeasured && p.r.m.during != nil {
+		return nil, p.r.m.during(ctx, p.r.t)
+	}
+	return nil, ctx.Err()
+}
+func (p *scriptedProcess) Stop(context.Context) error { return nil }
+func (p *scriptedProcess) Info() *record.Process      { return &record.Process{} }
+
+// testEngine and testLever are the smallest that a group takes.
+func testEngine() plan.Engine {
+	return plan.Engine{Name: "e", Command: []string{"engine"}, API: &plan.API{Kind: plan.APIChat}}
+}
+
+func testLever(name string) plan.Lever {
+	return plan.Lever{Name: name, Env: map[string]string{"X_" + name: "1"}, Confirm: []plan.Confirm{{Kind: plan.ConfirmLog, Pattern: "x"}}}
+}
+
+func testGroup(t *testing.T, change func(*plan.Group)) *plan.Group {
+	t.Helper()
+	g := plan.Group{Name: "screen-x", Order: "ABBA", Cap: 2, Retry: 1, Workload: plan.Workload{Cases: []plan.Case{{Prompts: []plan.Prompt{{Text: "p"}}, MaxTokens: 8}}, Repeat: 1},
+		Sides: []plan.Side{{Label: "A", Engine: testEngine()}, {Label: "B", Engine: testEngine(), Stack: plan.Stack{testLever("x")}}}}
+	if change != nil {
+		change(&g)
+	}
+	out, err := plan.NewGroup(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func newSession(m *scripted, mem *run.Memory) *run.Session {
+	ids := 0
+	return run.NewSession(run.Config{
+		Session: &record.Session{ID: "s", Seed: 7, Machine: record.Machine{ID: "m"}}, Clock: m.Clock(), Measurer: m, Recorder: mem, Journal: mem,
+		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+		NewID: func() string { ids++; return fmt.Sprintf("id%d-%d", m.clock, ids) },
+	})
+}
+
+func runOne(t *testing.T, m *scripted, g *plan.Group) *record.Group {
+	t.Helper()
+	res, err := newSession(m, run.NewMemory()).Run(t.Context(), []*plan.Group{g})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res[0]
+}
+
+// labels is the group's arms as "A:ok B:ok …".
+func labels(g *record.Group) string {
+	var out []string
+	for _, a := range g.Arms {
+		out = append(out, a.Label+":"+a.Disposition)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestArmStepsInOrder(t *testing.T) {
+	m := newScripted(t)
+	g := runOne(t, m, testGroup(t, func(g *plan.Group) { g.Cap = 1 }))
+	want := "open A|settle A|gates A|launch A|confirm A|warm A|measure A|stop A|close A"
+	if got := strings.Join(m.trace[:9], "|"); got != want {
+		t.Errorf("steps of the first arm:\ngot  %s\nwant %s", got, want)
+	}
+	if got := labels(g); got != "A:ok B:ok B:ok A:ok" {
+		t.Errorf("arms: %s", got)
+	}
+	if g.Verdict != record.Better {
+		t.Errorf("verdict %s (%s), want better: B is 10 %% faster", g.Verdict, g.Reason)
+	}
+}
+
+func TestBlockIsRedoneWhole(t *testing.T) {
+	m := newScripted(t)
+	bad := true
+	m.during = func(_ context.Context, task run.Task) error {
+		if task.Side.Label == "B" && bad {
+			bad = false
+			return &run.EngineError{Reason: "the engine exited by itself with code 1"}
+		}
+		return nil
+	}
+	g := runOne(t, m, testGroup(t, func(g *plan.Group) { g.Cap = 1 }))
+	if got := labels(g); got != "A:ok B:failed A:ok B:ok B:ok A:ok" {
+		t.Errorf("arms: %s; want the block redone from its first arm", got)
+	}
+	if g.Verdict != record.Better {
+		t.Errorf("verdict %s: %s", g.Verdict, g.Reason)
+	}
+}
+
+func TestDispositions(t *testing.T) {
+	permanent := &run.LaunchError{Reason: "no such file", Permanent: true}
+	dies := func(ctx context.Context, task run.Task) error {
+		if task.Side.Label == "B" {
+			return &run.EngineError{Reason: fmt.Sprintf("the engine exited by itself with code 1 after %d content frames", 40+task.Seq)}
+		}
+		return nil
+	}
+	fails := plan.Gate{Name: "quiet", Phase: plan.PhaseAfter, Scope: "arm", Required: true,
+		Check: func(context.Context, *record.Arm) (record.Finding, error) {
+			return record.Finding{Outcome: record.Fail, Observed: "3 pages", Limit: "0 pages", Reason: "swap grew"}, nil
+		}}
+	blind := fails
+	blind.Check = func(context.Context, *record.Arm) (record.Finding, error) {
+		return record.Finding{Outcome: record.Unmeasured, Reason: "no sensor"}, nil
+	}
+	optional := blind
+	optional.Required = false
+	before := fails
+	before.Phase = plan.PhaseBefore
+	tests := []struct {
+		name    string
+		script  func(*scripted)
+		group   func(*plan.Group)
+		arms    string
+		verdict string
+		reason  string // part of the group's reason
+	}{
+		{name: "a lever's side cannot start", script: func(m *scripted) {
+			m.launch = func(task run.Task) error {
+				if task.Side.Label == "B" {
+					return permanent
+				}
+				return nil
+			}
+		}, arms: "A:ok B:infeasible", verdict: record.Infeasible, reason: "no such file"},
+		{name: "a lever's side dies the same way every time", script: func(m *scripted) { m.during = dies },
+			arms: "A:ok B:failed A:ok B:infeasible", verdict: record.Infeasible, reason: "same way in 2 attempts"},
+		{name: "a lever that the engine ignores", script: func(m *scripted) { m.found = func(plan.Lever, run.Task) bool { return false } },
+			arms: "A:ok B:invalid A:ok B:invalid", verdict: record.Invalid, reason: "no evidence"},
+		{name: "a lever that holds on the control", script: func(m *scripted) { m.found = func(plan.Lever, run.Task) bool { return true } },
+			arms: "A:ok", verdict: record.Invalid, reason: "no contrast"},
+		{name: "a failing gate", group: func(g *plan.Group) { g.Gates = []plan.Gate{fails} },
+			arms: "A:invalid A:invalid", verdict: record.Invalid, reason: "quiet"},
+		{name: "a gate that cannot measure", group: func(g *plan.Group) { g.Gates = []plan.Gate{blind} },
+			arms: "A:invalid A:invalid", verdict: record.Invalid, reason: "no sensor"},
+		{name: "a gate that need not measure", group: func(g *plan.Group) { g.Gates = []plan.Gate{optional} },
+			arms: "A:ok B:ok B:ok A:ok A:ok B:ok B:ok A:ok", verdict: record.Better},
+		{name: "a before-gate launches nothing", group: func(g *plan.Group) { g.Gates = []plan.Gate{before} },
+			arms: "A:invalid A:invalid", verdict: record.Invalid, reason: "quiet"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			m := newScripted(t)
+			if tc.script != nil {
+				tc.script(m)
+			}
+			g := runOne(t, m, testGroup(t, tc.group))
+			if got := labels(g); got != tc.arms {
+				t.Errorf("arms: got %s, want %s", got, tc.arms)
+			}
+			if g.Verdict != tc.verdict || !strings.Contains(g.Reason+" "+g.Stopped, tc.reason) {
+				t.Errorf("verdict %q, reason %q, stopped %q; want %s because %s", g.Verdict, g.Reason, g.Stopped, tc.verdict, tc.reason)
+			}
+		})
+	}
+}
+
+func TestBaseThatCannotStartIsTheMachine(t *testing.T) {
+	m := newScripted(t)
+	m.launch = func(run.Task) error {
+		return &run.LaunchError{Reason: "exited with 1 before it was ready", Permanent: true, LogTail: "bad magic\n"}
+	}
+	mem := run.NewMemory()
+	_, err := newSession(m, mem).Run(t.Context(), []*plan.Group{testGroup(t, nil)})
+	if k, ok := diag.KindOf(err); !ok || k != diag.Machine {
+		t.Fatalf("got %v, want a machine error", err)
+	}
+	for _, want := range []string{"base side cannot start", "exited with 1", "bad magic"} {
+		if !strings.Contains(diag.Format(err), want) {
+			t.Errorf("error does not say %q:\n%s", want, diag.Format(err))
+		}
+	}
+}
+
+func TestGuardEndsTheArm(t *testing.T) {
+	m := newScripted(t)
+	limit := 50.0
+	m.during = func(ctx context.Context, task run.Task) error {
+		task.OnSample(record.Sample{Sensor: "swap", MonoNS: 1, Value: 10})
+		if ctx.Err() != nil {
+			return errors.New("ended too early")
+		}
+		task.OnSample(record.Sample{Sensor: "swap", MonoNS: 2, Value: 60})
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	g := runOne(t, m, testGroup(t, func(g *plan.Group) {
+		g.Guards = []plan.Guard{{Name: "swap", Sensor: "swap", Above: &limit}}
+	}))
+	if got := labels(g); got != "A:invalid A:invalid" {
+		t.Errorf("arms: %s", got)
+	}
+	if a := g.Arms[0]; !strings.Contains(a.Reason, "swap") || !strings.Contains(a.Reason, "60") {
+		t.Errorf("reason %q does not name sensor and value", a.Reason)
+	}
+}
+
+// TestMistakeInGateKeepsTheArm: the arm is recorded, its finding is unmeasured with the error, the session
+// ends as the workflow's fault; after the fix the arm is judged again from the record, and not run again.
+func TestMistakeInGateKeepsTheArm(t *testing.T) {
+	m := newScripted(t)
+	mem := run.NewMemory()
+	calls := 0
+	g := testGroup(t, func(g *plan.Group) {
+		g.Cap = 1
+		g.Gates = []plan.Gate{{Name: "mine", Phase: plan.PhaseAfter, Scope: "arm", Required: true,
+			Check: func(context.Context, *record.Arm) (record.Finding, error) {
+				if calls++; calls == 4 {
+					return record.Finding{}, &diag.Error{Kind: diag.Workflow, Msg: "got None, want number"}
+				}
+				return record.Finding{Outcome: record.Pass}, nil
+			}}}
+	})
+	_, err := newSession(m, mem).Run(t.Context(), []*plan.Group{g})
+	if k, _ := diag.KindOf(err); err == nil || k != diag.Workflow {
+		t.Fatalf("got %v, want the workflow's error", err)
+	}
+	e, _ := mem.Effect(t.Context(), "s", 0)
+	kept, _ := mem.Group(t.Context(), e.Refs[0])
+	if len(kept.Arms) != 4 || kept.Arms[3].Findings[0].Outcome != record.Unmeasured || kept.Arms[3].Findings[0].Error == "" {
+		t.Fatalf("kept: %+v", kept.Arms)
+	}
+	opened := len(m.trace)
+	res, err := newSession(m, mem).Run(t.Context(), []*plan.Group{g})
+	if err != nil || res[0].Verdict != record.Better {
+		t.Fatalf("after the fix: %v, %+v", err, res)
+	}
+	if got := labels(res[0]); got != "A:ok B:ok B:ok A:ok" {
+		t.Errorf("arms: %s; want the last judged again from the record, not redone", got)
+	}
+	if len(m.trace) != opened {
+		t.Errorf("arms were run again: %v", m.trace[opened:])
+	}
+}
+
+// TestCancelledAtEveryStep: wherever the context ends, the arm is recorded as interrupted and a resumed
+// session ends with the verdict of an undisturbed one.
+func TestCancelledAtEveryStep(t *testing.T) {
+	g := testGroup(t, nil)
+	whole := newScripted(t)
+	want := runOne(t, whole, g)
+	for step := range len(whole.trace) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		m := newScripted(t)
+		mem := run.NewMemory()
+		stopAt := &cancelling{scripted: m, at: step, cancel: func() { cancel(errors.New("signal")) }}
+		s := newSession(m, mem)
+		s.Measurer = stopAt
+		_, err := s.Run(ctx, []*plan.Group{g})
+		if err == nil {
+			continue // the last step's note came after everything was done
+		}
+		if ctx.Err() == nil {
+			t.Fatalf("step %d (%s): %v", step, whole.trace[step], err)
+		}
+		res, err := newSession(m, mem).Run(t.Context(), []*plan.Group{g})
+		if err != nil {
+			t.Fatalf("step %d (%s): resume: %v", step, whole.trace[step], err)
+		}
+		if res[0].Verdict != want.Verdict {
+			t.Errorf("step %d (%s): resumed verdict %s, want %s", step, whole.trace[step], res[0].Verdict, want.Verdict)
+		}
+		ok := 0
+		for _, a := range res[0].Arms {
+			if a.Disposition == record.OK {
+				ok++
+			}
+		}
+		if ok != 8 {
+			t.Errorf("step %d (%s): %d arms count, want 8: %s", step, whole.trace[step], ok, labels(res[0]))
+		}
+	}
+}
+
+type cancelling struct {
+	*scripted
+	at     int
+	cancel func()
+}
+
+func (c *cancelling) Open(ctx context.Context, t run.Task) (run.Rig, error) {
+	r, err := c.scripted.Open(ctx, t)
+	return &cancellingRig{r, c}, err
+}
+
+type cancellingRig struct {
+	run.Rig
+	c *cancelling
+}
+
+func (r *cancellingRig) Mark(step string) {
+	r.Rig.Mark(step)
+	if len(r.c.trace) == r.c.at+1 {
+		r.c.cancel()
+	}
+}
+
+func TestStopsAreAskedBeforeNewArms(t *testing.T) {
+	asked := 0
+	g := testGroup(t, func(g *plan.Group) {
+		g.Stops = []plan.Stop{{Name: "first", Rule: func(_ context.Context, g *record.Group) (string, error) {
+			asked++
+			return "enough", nil
+		}}}
+	})
+	m := newScripted(t)
+	mem := run.NewMemory()
+	full := &failingEnd{Memory: mem}
+	s := newSession(m, mem)
+	s.Recorder = full
+	if _, err := s.Run(t.Context(), []*plan.Group{g}); err == nil {
+		t.Fatal("want the recorder's error")
+	}
+	arms := len(m.trace)
+	res, err := newSession(m, mem).Run(t.Context(), []*plan.Group{g})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.trace) != arms {
+		t.Errorf("a resumed group whose stop had spoken ran more arms: %v", m.trace[arms:])
+	}
+	if !strings.Contains(res[0].Stopped, "enough") || asked != 2 {
+		t.Errorf("stopped %q, asked %d times", res[0].Stopped, asked)
+	}
+}
+
+// failingEnd dies between the last arm and the group's end.
+type failingEnd struct{ *run.Memory }
+
+func (failingEnd) EndGroup(context.Context, *record.Group) error { return errors.New("power cut") }
+
+func TestResumeRefusesWhatChanged(t *testing.T) {
+	m := newScripted(t)
+	mem := run.NewMemory()
+	g := testGroup(t, nil)
+	if _, err := newSession(m, mem).Run(t.Context(), []*plan.Group{g}); err != nil {
+		t.Fatal(err)
+	}
+	changed := testGroup(t, func(g *plan.Group) { g.MinEffect = .05 })
+	_, err := newSession(m, mem).Run(t.Context(), []*plan.Group{changed})
+	if err == nil || !strings.Contains(err.Error(), "design") {
+		t.Errorf("got %v, want a refusal that names the design", err)
+	}
+	m.digest = "new"
+	_, err = newSession(m, mem).Run(t.Context(), []*plan.Group{g})
+	if err == nil || !strings.Contains(err.Error(), "engine e of side A changed") {
+		t.Errorf("got %v, want a refusal that names the engine", err)
+	}
+	s := newSession(m, mem)
+	s.ForceCut = true
+	res, err := s.Run(t.Context(), []*plan.Group{g})
+	if err != nil || res[0].Verdict != record.Better {
+		t.Errorf("forced: %v", err)
+	}
+}
+
+func TestReplayReturnsWhatTheWorkflowSaw(t *testing.T) {
+	m := newScripted(t)
+	mem := run.NewMemory()
+	g := testGroup(t, nil)
+	first, err := newSession(m, mem).Run(t.Context(), []*plan.Group{g})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := len(m.trace)
+	again := newSession(m, mem)
+	if !again.Replaying() {
+		t.Error("a session with a done effect ahead is not replaying")
+	}
+	second, err := again.Run(t.Context(), []*plan.Group{g})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := json.Marshal(first)
+	b, _ := json.Marshal(second)
+	if string(a) != string(b) {
+		t.Errorf("replayed result differs:\n%s\n%s", a, b)
+	}
+	if len(m.trace) != n {
+		t.Errorf("replay touched the machine: %v", m.trace[n:])
+	}
+	if again.Replaying() {
+		t.Error("still replaying after the last effect")
+	}
+}
+
+func TestProbeHoldsTheGroup(t *testing.T) {
+	m := newScripted(t)
+	m.value = func(task run.Task) float64 {
+		if task.Purpose == "probe" && task.Slot == 0 {
+			return 40
+		}
+		return 100
+	}
+	floor := 90.0
+	g := runOne(t, m, testGroup(t, func(g *plan.Group) { g.Cap, g.Probe = 1, &plan.Probe{Metric: "decode_tok_s", Above: &floor} }))
+	if got := labels(g); got != "A:ok A:ok A:ok B:ok B:ok A:ok" {
+		t.Errorf("arms: %s; want two probe arms before the block", got)
+	}
+	m.value = func(run.Task) float64 { return 40 }
+	g = runOne(t, m, testGroup(t, func(g *plan.Group) { g.Cap, g.Probe = 1, &plan.Probe{Metric: "decode_tok_s", Above: &floor} }))
+	if g.Verdict != record.Invalid || !strings.Contains(g.Reason+g.Stopped, "probe arm: decode_tok_s is 40") {
+		t.Errorf("verdict %s, reason %q, stopped %q", g.Verdict, g.Reason, g.Stopped)
+	}
+}
