@@ -10,7 +10,7 @@
 //  5. --quiet shows results only. --json writes events to standard output as JSON lines, and no text there.
 //  6. An arm never waits for a terminal. Events pass through a buffer; when it is full they are dropped
 //     and counted, and the count is said at the end. What is recorded is not touched by that.
-//  7. A line never exceeds the width and never wraps, so that redrawing cannot leave rubbish behind.
+//  7. A redrawn line never exceeds the width and never wraps, so that redrawing leaves nothing behind.
 //
 // The package knows facts and nothing else: it never asks a database, and never the runner.
 package ui
