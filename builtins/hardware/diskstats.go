@@ -35,26 +35,26 @@ func mibOfSectors(n uint64) float64 { return float64(n) / 2048 }
 func openDiskstats(o Options) Source {
 	d := &diskstats{}
 	path := filepath.Join(o.Proc, "diskstats")
+	block := filepath.Join(o.Sys, "block")
+	var why, fix string
 	names, err := wholeDevices(o.Sys)
-	where := filepath.Join(o.Sys, "block")
-	if err == nil {
-		where = path
-		d.f, err = openFile(o, path)
+	switch {
+	case err != nil:
+		why, fix = reason(block, err)
+	case len(names) == 0:
+		why, fix = "no block device with hardware behind it in "+block, "run where the disks are visible"
+	default:
+		if d.f, err = openFile(o, path); err != nil {
+			why, fix = reason(path, err)
+		}
 	}
-	if err == nil && len(names) == 0 {
-		d.sensors = diskSensors(disk{}.named("*"), path, false,
-			"no block device of its own: "+filepath.Join(o.Sys, "block")+" shows none with hardware behind it", "run where the disks are visible")
-		return d
-	}
-	if err != nil {
-		why, fix := reason(where, err)
-		d.sensors = diskSensors(disk{}.named("*"), path, false, why, fix)
-		return d
+	if len(names) == 0 {
+		names = []string{"*"} // stands for whichever there may be
 	}
 	for _, n := range names {
 		x := disk{}.named(n)
 		d.disks = append(d.disks, x)
-		d.sensors = append(d.sensors, diskSensors(x, path, true, "", "")...)
+		d.sensors = append(d.sensors, diskSensors(x, path, why == "", why, fix)...)
 	}
 	return d
 }

@@ -262,6 +262,9 @@ func check(all []record.Sensor, patterns []string) error {
 				break
 			}
 		}
+		if known == nil {
+			known = familyOf(all, p)
+		}
 		switch {
 		case available != nil:
 		case known == nil:
@@ -272,6 +275,25 @@ func check(all []record.Sensor, patterns []string) error {
 		}
 	}
 	return nil
+}
+
+// familyOf is a sensor of the same family where none of the family is available: a disk or a GPU that
+// cannot be listed has no name to be found by.
+func familyOf(all []record.Sensor, p string) *record.Sensor {
+	family, _, _ := strings.Cut(p, ".")
+	var first *record.Sensor
+	for i := range all {
+		if !strings.HasPrefix(all[i].Name, family+".") {
+			continue
+		}
+		if all[i].Available {
+			return nil
+		}
+		if first == nil {
+			first = &all[i]
+		}
+	}
+	return first
 }
 
 // similar names sensors of the same family, for a name that is not one.

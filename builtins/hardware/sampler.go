@@ -24,6 +24,8 @@ type SamplerOptions struct {
 	Need     []string            // sensors without whose first value nothing may start; a trailing * matches
 	OnSample func(record.Sample) // called for every value, one call at a time, from the sampler; must not block
 	Barrier  time.Duration       // how long to wait for the first values; 5 s when zero
+
+	patience time.Duration // how long Stop waits for a source that does not return; patience when zero
 }
 
 // Stats is what sampling itself took, and what went wrong in it.
@@ -117,6 +119,9 @@ func StartSampler(ctx context.Context, o SamplerOptions) (*Sampler, error) {
 	}
 	if o.Now == nil {
 		o.Now = monotonic
+	}
+	if o.patience <= 0 {
+		o.patience = patience
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -262,7 +267,7 @@ func (s *Sampler) Samples() []record.Sample {
 func (s *Sampler) Stop() Stats {
 	s.stop.Do(func() {
 		s.cancel()
-		timeout := time.NewTimer(patience)
+		timeout := time.NewTimer(s.o.patience)
 		defer timeout.Stop()
 		known, cpu := true, int64(0)
 		for i, l := range s.lanes {

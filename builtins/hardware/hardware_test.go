@@ -1,0 +1,227 @@
+package hardware
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"flow/starlark/diag"
+	"flow/workflows/record"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// tree is a machine under testdata. refuse lists paths that may not be opened: file modes do not bind the
+// user that containers run tests as.
+func tree(name string, refuse ...string) Options {
+	root := filepath.Join("testdata", name)
+	return Options{Proc: filepath.Join(root, "proc"), Sys: filepath.Join(root, "sys"), Now: func() int64 { return 0 },
+		open: func(path string) (*os.File, error) {
+			for _, r := range refuse {
+				if strings.HasSuffix(filepath.ToSlash(path), r) {
+					return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}
+				}
+			}
+			return os.Open(path)
+		}}
+}
+
+// sampleAll reads every source once.
+func sampleAll(t *testing.T, srcs []Source, now int64) map[string]float64 {
+	t.Helper()
+	got := map[string]float64{}
+	for _, s := range srcs {
+		if err := s.Sample(now, func(name string, v float64) {
+			if _, ok := got[name]; ok {
+				t.Errorf("%s emitted %s twice", s.Name(), name)
+			}
+			got[name] = v
+		}); err != nil {
+			t.Errorf("%s: %v", s.Name(), err)
+		}
+	}
+	return got
+}
+
+// TestMachines is what flow sees of three machines: what each sensor says, or why it says nothing.
+func TestMachines(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the reasons are worded for Linux")
+	}
+	for _, m := range []struct {
+		name string
+		o    Options
+	}{
+		{"cpu-server", tree("cpu-server")},
+		{"hybrid-container", tree("hybrid-container", "pressure/cpu", "pressure/io", "pressure/memory", "proc/diskstats")},
+		{"old-kernel", tree("old-kernel")},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			srcs := Open(m.o)
+			defer closeAll(t, srcs)
+			got := sampleAll(t, srcs, 0)
+			var b bytes.Buffer
+			for _, s := range Sensors(srcs) {
+				kind := "value"
+				if s.Counter {
+					kind = "counter"
+				}
+				fmt.Fprintf(&b, "%s [%s, %s] ", s.Name, s.Unit, kind)
+				v, measured := got[s.Name]
+				switch {
+				case measured && s.Available:
+					fmt.Fprintf(&b, "= %v\n", v)
+				case measured:
+					t.Errorf("%s is not available and has the value %v", s.Name, v)
+				case s.Available:
+					fmt.Fprintf(&b, "has no value yet\n")
+				default:
+					fmt.Fprintf(&b, "not available: %s; fix: %s\n", s.Why, s.Fix)
+				}
+				delete(got, s.Name)
+			}
+			for n := range got {
+				t.Errorf("%s is emitted and not listed", n)
+			}
+			golden(t, filepath.Join("testdata", m.name+".sensors"), b.Bytes())
+		})
+	}
+}
+
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs (go test -update writes it):\n%s", path, firstDifference(string(got), string(want)))
+	}
+}
+
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range max(len(g), len(w)) {
+		var a, b string
+		if i < len(g) {
+			a = g[i]
+		}
+		if i < len(w) {
+			b = w[i]
+		}
+		if a != b {
+			return fmt.Sprintf("line %d:\n got %s\nwant %s", i+1, a, b)
+		}
+	}
+	return ""
+}
+
+// TestEverySensorIsComplete: a name that is unique, a unit, a source; and a reason where there is no value.
+func TestEverySensorIsComplete(t *testing.T) {
+	for _, o := range []Options{{}, {NVML: true}, tree("cpu-server"), tree("old-kernel"), {Proc: "testdata/nowhere", Sys: "testdata/nowhere"}} {
+		srcs := Open(o)
+		seen := map[string]bool{}
+		for _, s := range Sensors(srcs) {
+			if seen[s.Name] {
+				t.Errorf("sensor %s is listed twice", s.Name)
+			}
+			seen[s.Name] = true
+			if s.Unit == "" || s.Source == "" {
+				t.Errorf("sensor %s: unit %q, source %q", s.Name, s.Unit, s.Source)
+			}
+			if s.Available == (s.Why != "") {
+				t.Errorf("sensor %s: available %v, why %q", s.Name, s.Available, s.Why)
+			}
+		}
+		if len(seen) < 40 {
+			t.Errorf("%d sensors, want all families also where nothing is available", len(seen))
+		}
+		closeAll(t, srcs)
+	}
+}
+
+// TestNothingThere: on a machine without /proc every sensor says so, and nothing is emitted.
+func TestNothingThere(t *testing.T) {
+	srcs := Open(Options{Proc: "testdata/nowhere", Sys: "testdata/nowhere"})
+	defer closeAll(t, srcs)
+	for _, s := range Sensors(srcs) {
+		if s.Available {
+			t.Errorf("%s is available", s.Name)
+		}
+	}
+	if got := sampleAll(t, srcs, 0); len(got) > 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestMatch(t *testing.T) {
+	for _, c := range []struct {
+		patterns []string
+		sensor   string
+		want     bool
+	}{
+		{[]string{"loadavg.1m"}, "loadavg.1m", true},
+		{[]string{"loadavg.1"}, "loadavg.1m", false},
+		{[]string{"psi.*"}, "psi.io.some_avg10_pct", true},
+		{[]string{"psi.*"}, "psi", false},
+		{[]string{"*"}, "anything", true},
+		{[]string{"a.b", "vmstat.*"}, "vmstat.pswpin_pages", true},
+		{[]string{"*.power_w"}, "nvml.0.power_w", false}, // only a trailing star is one
+		{nil, "loadavg.1m", false},
+	} {
+		if got := Match(c.patterns, c.sensor); got != c.want {
+			t.Errorf("Match(%q, %q) = %v, want %v", c.patterns, c.sensor, got, c.want)
+		}
+	}
+}
+
+func TestReadOnce(t *testing.T) {
+	srcs := Open(tree("cpu-server"))
+	defer closeAll(t, srcs)
+	clock := int64(7)
+	got, err := ReadOnce(srcs, func() int64 { clock++; return clock }, []string{"vmstat.pswp*", "loadavg.1m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []record.Sample{{Sensor: "vmstat.pswpin_pages", MonoNS: 8, Value: 15321}, {Sensor: "vmstat.pswpout_pages", MonoNS: 8, Value: 65536}, {Sensor: "loadavg.1m", MonoNS: 9, Value: 3.52}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for _, c := range []struct{ ask, want, fix string }{
+		{"loadavg.2m", `sensor "loadavg.2m": no such sensor on this machine`, "loadavg.1m"},
+		{"nvml.7.power_w", `sensor "nvml.7.power_w": not available: NVML was not asked for`, ""},
+		{"stat.cpu_busy_pct", `sensor "stat.cpu_busy_pct": no value`, "flow doctor"}, // the fake tree stands still
+	} {
+		_, err := ReadOnce(srcs, nil, []string{c.ask})
+		var d *diag.Error
+		if !errors.As(err, &d) || d.Kind != diag.Machine || !strings.Contains(err.Error(), c.want) || !strings.Contains(d.Fix, c.fix) {
+			t.Errorf("%s: got %v (fix %q), want %q (fix with %q)", c.ask, err, d.Fix, c.want, c.fix)
+		}
+	}
+}
+
+// TestReadOnceOfADifference: the second reading comes 100 ms after the first.
+func TestReadOnceOfADifference(t *testing.T) {
+	if _, err := os.Stat("/proc/stat"); err != nil {
+		t.Skip("no /proc/stat")
+	}
+	srcs := Open(Options{})
+	defer closeAll(t, srcs)
+	got, err := ReadOnce(srcs, nil, []string{"stat.cpu_busy_pct"})
+	if err != nil || len(got) != 1 || got[0].Value < 0 || got[0].Value > 100 {
+		t.Errorf("got %v, %v, want one share of 0 to 100 %%", got, err)
+	}
+}
