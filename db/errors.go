@@ -69,6 +69,7 @@ func (d *DB) fail(op string, err error) error {
 		e.Kind, e.Msg = diag.Stopped, full
 	case c != 0:
 		e.Msg = full
+		e.Fix = "check that it is a file on a sound local disk, or name another one with --db"
 	default:
 		e.Kind, e.Msg = diag.Bug, full
 	}

@@ -139,7 +139,12 @@ func dropViews(tx *sql.Tx) error {
 	return nil
 }
 
-func list(tx *sql.Tx, query string, args ...any) ([]string, error) {
+// queryer is a transaction or a pool.
+type queryer interface {
+	Query(query string, args ...any) (*sql.Rows, error)
+}
+
+func list(tx queryer, query string, args ...any) ([]string, error) {
 	rows, err := tx.Query(query, args...)
 	if err != nil {
 		return nil, err
@@ -159,34 +164,21 @@ func list(tx *sql.Tx, query string, args ...any) ([]string, error) {
 // largeFile is where the integrity check gives up looking into indexes too: it would take minutes.
 const largeFile = 256 << 20
 
-// register leaves a mark of this writer, and checks the file when the mark of a writer that is gone was
-// still there.
+// register leaves a mark of this writer. Where the mark of a writer that is gone was still there, the file
+// is checked first, and the mark stays until it has passed.
 func (d *DB) register(ctx context.Context) error {
 	host, _ := os.Hostname() // "" is as good a name as any
-	unclean := false
-	err := d.write(ctx, "open database", false, func(tx *sql.Tx) error {
-		rows, err := tx.Query(`SELECT key, pid, started FROM t_writer WHERE host = ?`, host)
-		if err != nil {
+	gone, err := d.gone(ctx, host)
+	if err != nil {
+		return d.fail("open database", err)
+	}
+	if len(gone) > 0 {
+		if err := d.check(ctx); err != nil {
 			return err
 		}
-		defer func() { _ = rows.Close() }()
-		var gone []int64
-		for rows.Next() {
-			var key int64
-			var pid int
-			var started string
-			if err := rows.Scan(&key, &pid, &started); err != nil {
-				return err
-			}
-			if !running(pid, started) {
-				gone = append(gone, key)
-			}
-		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
+	}
+	return d.write(ctx, "open database", false, func(tx *sql.Tx) error {
 		for _, key := range gone {
-			unclean = true
 			if _, err := tx.Exec(`DELETE FROM t_writer WHERE key = ?`, key); err != nil {
 				return err
 			}
@@ -198,10 +190,28 @@ func (d *DB) register(ctx context.Context) error {
 		d.marker, err = res.LastInsertId()
 		return err
 	})
-	if err != nil || !unclean {
-		return err
+}
+
+// gone are the marks of writers of this host that run no more.
+func (d *DB) gone(ctx context.Context, host string) ([]int64, error) {
+	rows, err := d.writer.QueryContext(ctx, `SELECT key, pid, started FROM t_writer WHERE host = ?`, host)
+	if err != nil {
+		return nil, err
 	}
-	return d.check(ctx)
+	defer func() { _ = rows.Close() }()
+	var out []int64
+	for rows.Next() {
+		var key int64
+		var pid int
+		var started string
+		if err := rows.Scan(&key, &pid, &started); err != nil {
+			return nil, err
+		}
+		if !running(pid, started) {
+			out = append(out, key)
+		}
+	}
+	return out, rows.Err()
 }
 
 // check is the integrity check.

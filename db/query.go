@@ -155,7 +155,7 @@ func queryAt(query string, at int, msg, fix string) *diag.Error {
 var (
 	nearToken    = regexp.MustCompile(`near "((?s:.*))": syntax error`)
 	missingTable = regexp.MustCompile(`no such table: (?:main\.)?(.+?)(?: \(\d+\))?$`)
-	missingThing = regexp.MustCompile(`(?:no such column|ambiguous column name|no such function|wrong number of arguments to function): ?"?([\w.$]+)`)
+	missingThing = regexp.MustCompile(`(?:no such column|ambiguous column name|no such function|wrong number of arguments to function):? ?"?([\w.$]+)`)
 	trailingCode = regexp.MustCompile(`^SQL logic error: |^interrupted: | \(\d+\)$`)
 )
 
