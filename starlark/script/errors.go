@@ -52,7 +52,8 @@ func places(stack starlark.CallStack) (user diag.Pos, via []diag.Frame) {
 	if len(frames) == 0 {
 		return diag.Pos{}, nil
 	}
-	return frames[at].Pos, slices.Delete(frames, at, at+1)
+	user = frames[at].Pos // before Delete moves the others
+	return user, slices.Delete(frames, at, at+1)
 }
 
 // Error is a mistake in the workflow, at the line that called the builtin running on t.
@@ -301,15 +302,17 @@ func (l *Loader) diagnoseSource(f *file, err error) error {
 		seen[pos] = true
 		d := one(resolving, e.Pos, e.Msg)
 		all = append(all, d)
-		if d.Fix != "" && !slices.Contains(fixes, d.Fix) {
-			fixes = append(fixes, d.Fix)
-		}
 	}
 	slices.SortStableFunc(all, func(a, b *diag.Error) int {
 		return a.Pos.Line*10000 + a.Pos.Col - b.Pos.Line*10000 - b.Pos.Col
 	})
 	if len(all) == 1 {
 		return all[0]
+	}
+	for _, d := range all {
+		if d.Fix != "" && len(fixes) < 20 {
+			fixes = append(fixes, fmt.Sprintf("line %d: %s", d.Pos.Line, d.Fix))
+		}
 	}
 	return &diag.Error{Pos: all[0].Pos, Kind: diag.Workflow, Fix: strings.Join(fixes, "\n"), Err: all}
 }

@@ -52,7 +52,7 @@ type printer struct {
 }
 
 // maxPrinted bounds the text: lists that share elements can be written exponentially often.
-const maxPrinted = 64 << 20
+const maxPrinted = 8 << 20
 
 func (p *printer) put(format string, args ...any) {
 	if p.err == nil && p.out.Len() > maxPrinted {

@@ -88,7 +88,7 @@ func habits() []habit {
 		{"set literal", parsing, `^got ('}'|','), want ':'`, ``, `a set has no literal`, `write set([a, b])`, nil},
 		{"quotes", parsing, "^unexpected input character '[“”‘’`´]'", ``, `only " and ' quote text`, `write "text"`, nil},
 		{"missing colon", parsing, `^got newline, want ':'`, `^\s*(def|if|elif|else|for)\b`, `this line lacks ":" at its end`, `write : at the end of the line`, nil},
-		{"open bracket", parsing, `^got end of file, want '(.)'`, ``, `the file ends inside a bracket`, `close it with {1}`, nil},
+		{"open bracket", parsing, `^got (.*), want '([\])}])'`, ``, `a bracket is still open here`, `close it with {2}, or write a comma before the next value`, nil},
 		{"open string", parsing, `^unexpected (EOF|newline) in string`, ``, `this text has no closing quote`, `text over several lines stands between """ and """`, nil},
 		{"indentation", parsing, `^got (indent|outdent), want|^unindent does not match`, ``, `this line is not indented as the lines around it`, `a block's lines start in the same column`, nil},
 		{"tuple with a comma", parsing, `^unparenthesized tuple with trailing comma`, ``, ``, `write parentheses around it, (a,), or take the last comma away`, nil},
@@ -112,7 +112,7 @@ func habits() []habit {
 			return "write None"
 		}},
 		{"builtin of Python", resolving, `^undefined: (sum|map|filter|open|isinstance|exit|quit|input|eval|exec|super|object|iter|next|pow|lambda|time|os|sys|re|format|frozenset|complex|divmod|callable|id|globals|locals|vars|self|Exception|ValueError)\b`, ``, ``, ``, pythonBuiltin},
-		{"unknown name", resolving, `^undefined: (\w+)`, ``, ``, ``, unknownName},
+		{"unknown name", resolving, `^undefined: (\w+)(.*)`, ``, ``, ``, unknownName},
 
 		{"variable named as what it calls", evaluating, `^global variable (\w+) referenced before assignment`, `^\s*(\w+)\s*=.*\b(\w+)\s*\(`, ``, ``, func(s site) string {
 			name := s.msg[1]
@@ -152,7 +152,7 @@ func habits() []habit {
 		}},
 		{"missing key", evaluating, `^key (.+) not in dict`, ``, ``, `write d.get({1}, default), or test {1} in d`, nil},
 		{"recursion", evaluating, `^function (\w+) called recursively`, ``, ``, `Starlark has no recursion: loop over a list of what is left to do`, nil},
-		{"call of no function", evaluating, `^invalid call of non-function \((\w+)\)`, ``, `a {1} cannot be called`, `take the parentheses away, or see whether a variable has the function's name`, nil},
+		{"call of no function", evaluating, `^invalid call of non-function \((\w+)\)`, ``, `got {1}, want a function to call`, `take the parentheses away, or see whether a variable has the function's name`, nil},
 		{"loop over a number", evaluating, `^(int|float) value is not iterable`, ``, ``, `write range(n)`, nil},
 		{"unhashable", evaluating, `unhashable type: (\w+)`, ``, ``, `a key must not change: write tuple(xs) for a list`, nil},
 		{"unpacking", evaluating, `^too (many|few) values to unpack`, ``, ``, `as many names on the left as values on the right`, nil},
@@ -246,7 +246,7 @@ func unknownName(s site) string {
 	if label := s.loader.exporting(name); label != "" && label != s.pos.File {
 		return fmt.Sprintf("load(%q, %q)", label, name)
 	}
-	if strings.Contains(strings.Join(s.msg, " "), "did you mean") {
+	if strings.Contains(s.msg[0], "did you mean") { // one of the file's own names
 		return ""
 	}
 	names := append(s.loader.Predeclared.Keys(), starlark.Universe.Keys()...)

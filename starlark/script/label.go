@@ -78,7 +78,7 @@ func (l *Loader) read(label string) (*file, error) {
 	}
 	text, err := fs.ReadFile(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fail(fmt.Sprintf("no file %q in %s", name, where), l.missing(fsys, label, name), noFile{})
+		return fail("", l.missing(fsys, label, name), noFile(fmt.Sprintf("no file %q in %s", name, where)))
 	}
 	if err != nil {
 		var pe *fs.PathError // its text has a machine path
@@ -100,9 +100,9 @@ func (l *Loader) read(label string) (*file, error) {
 }
 
 // noFile lets errors.Is find fs.ErrNotExist without saying it twice.
-type noFile struct{}
+type noFile string
 
-func (noFile) Error() string        { return "file does not exist" }
+func (n noFile) Error() string      { return string(n) }
 func (noFile) Is(target error) bool { return target == fs.ErrNotExist }
 
 // missing is the fix for a file that is not there: its namesake in the library, or a near name.
