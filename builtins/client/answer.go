@@ -185,13 +185,9 @@ func (a *answer) count(f *frame) {
 	case a.native && f.ids >= 0:
 		so = a.lastTokens + f.ids
 	case f.usage != nil:
-		a.usage.b, a.usage.i = f.usage, 0
-		a.usage.object(func(key []byte) bool {
-			if string(key) == "completion_tokens" {
-				return integer(&a.usage, &so)
-			}
-			return a.usage.skip(0)
-		})
+		so = a.within(f.usage, "completion_tokens")
+	case f.timings != nil:
+		so = a.within(f.timings, "predicted_n")
 	}
 	if so < a.lastTokens {
 		a.unknown = true
@@ -199,6 +195,19 @@ func (a *answer) count(f *frame) {
 	}
 	a.tokens = append(a.tokens, so-a.lastTokens)
 	a.lastTokens = so
+}
+
+// within reads one whole number of a frame's object; -1 is none.
+func (a *answer) within(object []byte, name string) int {
+	n := -1
+	a.usage.b, a.usage.i = object, 0
+	a.usage.object(func(key []byte) bool {
+		if string(key) == name {
+			return integer(&a.usage, &n)
+		}
+		return a.usage.skip(0)
+	})
+	return n
 }
 
 // finish judges the answer and gives the row.

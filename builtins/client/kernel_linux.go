@@ -5,40 +5,84 @@ import (
 	"net"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // kernelClock turns the kernel's receive times, which are wall time, into the client's clock.
 //
-// offset is wall minus monotonic. It is read anew at both ends of every request: the wall clock is slewed
-// and stepped by others.
+// offset is wall minus monotonic. Both are slewed alike, so only a step of the wall clock changes it; it is
+// read anew at both ends of every request and every second in between.
 type kernelClock struct {
 	now    func() int64
 	offset atomic.Int64
+	at     atomic.Int64 // when it was read
 }
 
-// newKernelClock gives nil where the kernel refuses. It keeps a socket of its own open with stamping on:
-// the kernel switches stamping on for all sockets late, by a work queue, and the first reads after the
-// switch would lack their stamp.
+// newKernelClock gives nil where the kernel gives no stamps. The kernel switches stamping on for all sockets
+// together, late, by a work queue, and reads before the switch have no stamp. So a pair of sockets of our own
+// is read until a stamp comes, and is kept open so that stamping stays on.
 func newKernelClock(now func() int64) (*kernelClock, func()) {
-	nothing := func() {}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nothing
-	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1); err != nil {
-		_ = unix.Close(fd)
-		return nil, nothing
-	}
 	k := &kernelClock{now: now}
-	var once atomic.Bool
 	k.measure()
-	return k, func() {
-		if once.CompareAndSwap(false, true) {
-			_ = unix.Close(fd)
-		}
+	out, in, err := loopback()
+	if err != nil {
+		return nil, func() {}
 	}
+	shut := func() { _, _ = in.Close(), out.Close() }
+	if !k.warm(out, in) {
+		shut()
+		return nil, func() {}
+	}
+	return k, shut
+}
+
+// loopback is a connection of this process to itself.
+func loopback() (out, in net.Conn, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer l.Close()
+	if out, err = net.DialTimeout("tcp", l.Addr().String(), time.Second); err != nil {
+		return nil, nil, err
+	}
+	// Whoever connected in between is not us.
+	for {
+		if in, err = l.Accept(); err != nil {
+			_ = out.Close()
+			return nil, nil, err
+		}
+		if in.RemoteAddr().String() == out.LocalAddr().String() {
+			return out, in, nil
+		}
+		_ = in.Close()
+	}
+}
+
+// warm sends bytes until one arrives with a stamp: a millisecond, seen; it gives up after a tenth of a second.
+func (k *kernelClock) warm(out, in net.Conn) bool {
+	s := k.stamped(in)
+	if s == nil {
+		return false
+	}
+	_ = in.SetDeadline(time.Now().Add(time.Second))
+	var b [1]byte
+	for range 100 {
+		if _, err := out.Write(b[:]); err != nil {
+			return false
+		}
+		_, at, err := s.readStamped(b[:])
+		if err != nil {
+			return false
+		}
+		if at.kernel {
+			return true
+		}
+		time.Sleep(time.Millisecond) // the work queue's turn
+	}
+	return false
 }
 
 // measure reads wall minus monotonic, the tightest of a few tries.
@@ -59,6 +103,7 @@ func (k *kernelClock) measure() int64 {
 		}
 	}
 	k.offset.Store(offset)
+	k.at.Store(k.now())
 	return offset
 }
 
@@ -126,6 +171,9 @@ func (s *kernelStamped) readStamped(b []byte) (int, stamp, error) {
 	wall := kernelTime(s.control[:s.oob])
 	if wall == 0 {
 		return s.n, stamp{ns: now}, nil
+	}
+	if now-s.clock.at.Load() > int64(time.Second) {
+		s.clock.measure()
 	}
 	at := wall - s.clock.offset.Load()
 	// A stepped wall clock would put the arrival after its read, or before the read before it. Such a
