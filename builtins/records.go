@@ -1,0 +1,370 @@
+package builtins
+
+// Records of arms and groups: what checks get and what session.run returns.
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"go.starlark.net/starlark"
+
+	"flow/starlark/value"
+	"flow/workflows/plan"
+	"flow/workflows/record"
+)
+
+func recordFamily() Family {
+	sensor := func(name, what string, pick func([]record.Sample) float64) Builtin {
+		return Builtin{
+			Name: "record." + name, Doc: what + " None when the sensor has no samples there.", Example: fmt.Sprintf("arm.%s(%q)", name, "meminfo.swap_used_mib"),
+			Func: func(c *Call) (starlark.Value, error) {
+				s, err := samplesArg(c)
+				if err != nil || len(s) == 0 {
+					return starlark.None, err
+				}
+				return starlark.Float(pick(s)), nil
+			},
+		}
+	}
+	return Family{"Records", "Methods of an arm's record, which gates get and results hold. Its fields are those of the record: label, side, levers (names), changes_output (names of those that may change " +
+		"the text), index, block, slot, attempt, purpose, disposition, reason, requests, metrics, evidence, findings, steps, execs, process, neighbours, attached, log, group. " +
+		"Fields of requests, metrics and the rest have the names of the database's columns; what was not measured is None. A group's record has name, role, order, sides, control, primary, better, " +
+		"min_effect, cap, seed, arms, blocks (counted so far), comparisons (side, case, metric, verdict, effect, low, high, se, df, level, n_blocks, …), verdict, reason, warnings, levers, and " +
+		"effect, low and high of its first comparison.", []Builtin{
+		{
+			Name: "record.metric", Doc: "The value of a metric of the arm, None when it was not measured or is withheld.", Example: `arm.metric("decode_tok_s")`,
+			Func: func(c *Call) (starlark.Value, error) {
+				m, err := metricArg(c)
+				if err != nil || m == nil {
+					return starlark.None, err
+				}
+				return floatOrNone(m.Value), nil
+			},
+		}, {
+			Name: "record.metric_why", Doc: "Why a metric has no value, \"\" when it has one.", Example: `arm.metric_why("decode_tok_s")`,
+			Func: func(c *Call) (starlark.Value, error) {
+				m, err := metricArg(c)
+				switch {
+				case err != nil:
+					return nil, err
+				case m == nil:
+					return text("the arm has no such metric"), nil
+				case m.Value != nil:
+					return text(""), nil
+				case m.Why == "":
+					return text("not measured"), nil
+				}
+				return text(m.Why), nil
+			},
+		}, {
+			Name: "record.sensor", Doc: "The samples of a sensor: a list of (seconds since the arm began, value).", Example: `arm.sensor("meminfo.swap_used_mib")`,
+			Func: func(c *Call) (starlark.Value, error) {
+				s, err := samplesArg(c)
+				if err != nil {
+					return nil, err
+				}
+				start := c.Recv.(*armRecord).a.MonoStartNS
+				out := make([]starlark.Value, len(s))
+				for i, x := range s {
+					out[i] = starlark.Tuple{starlark.Float(float64(x.MonoNS-start) / 1e9), starlark.Float(x.Value)}
+				}
+				return frozen(out), nil
+			},
+		},
+		sensor("growth", "Last less first sample of a sensor.", func(s []record.Sample) float64 { return s[len(s)-1].Value - s[0].Value }),
+		sensor("first", "First sample of a sensor.", func(s []record.Sample) float64 { return s[0].Value }),
+		sensor("last", "Last sample of a sensor.", func(s []record.Sample) float64 { return s[len(s)-1].Value }),
+		sensor("min", "Smallest sample of a sensor.", func(s []record.Sample) float64 { return fold(s, math.Min) }),
+		sensor("max", "Largest sample of a sensor.", func(s []record.Sample) float64 { return fold(s, math.Max) }),
+		sensor("mean", "Mean of the samples of a sensor.", func(s []record.Sample) float64 {
+			sum := 0.0
+			for _, x := range s {
+				sum += x.Value
+			}
+			return sum / float64(len(s))
+		}),
+	}}
+}
+
+func fold(s []record.Sample, f func(a, b float64) float64) float64 {
+	v := s[0].Value
+	for _, x := range s[1:] {
+		v = f(v, x.Value)
+	}
+	return v
+}
+
+// metricArg is the metric that a method names; nil when the arm has none of that name.
+func metricArg(c *Call) (*record.Metric, error) {
+	var name, k string
+	err := c.Unpack(2,
+		value.Param{Name: "name", Required: true, Into: value.String(&name), Doc: "the metric"},
+		value.Param{Name: "case", Default: `""`, Into: value.String(&k), Doc: "the case, when the workload has several"},
+	)
+	if err != nil {
+		return nil, err
+	}
+	a := c.Recv.(*armRecord).a
+	for i, m := range a.Metrics {
+		if m.Name == name && m.Case == k {
+			return &a.Metrics[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// samplesArg is the samples that a method names, in time.
+func samplesArg(c *Call) ([]record.Sample, error) {
+	var name, step string
+	err := c.Unpack(1,
+		value.Param{Name: "sensor", Required: true, Into: value.String(&name), Doc: "name of the sensor"},
+		value.Param{Name: "step", Default: `""`, Into: value.String(&step), Example: `"measure"`, Doc: "only while that step of the arm ran; empty is the whole arm"},
+	)
+	if err != nil {
+		return nil, err
+	}
+	r := c.Recv.(*armRecord)
+	if !r.samples {
+		return nil, c.Errorf(`session.query("select * from samples where arm_id = :arm", arm = arm.id)`, "a result holds no samples")
+	}
+	var out []record.Sample
+	for _, s := range r.a.Samples {
+		if s.Sensor == name && (step == "" || slices.ContainsFunc(r.a.Steps, func(p record.Step) bool {
+			return p.Name == step && p.StartNS <= s.MonoNS && s.MonoNS <= p.EndNS
+		})) {
+			out = append(out, s)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b record.Sample) int {
+		switch {
+		case a.MonoNS < b.MonoNS:
+			return -1
+		case a.MonoNS > b.MonoNS:
+			return 1
+		}
+		return 0
+	})
+	return out, nil
+}
+
+// armRecord is an arm's record.
+type armRecord struct {
+	*fact
+	a       *record.Arm
+	samples bool // samples and the log are at hand: not in results, which must replay
+}
+
+// newArmRecord wraps an arm with its group so far.
+func newArmRecord(a *record.Arm, samples bool) *armRecord { return armOf(a, a.Group, samples) }
+
+func armOf(a *record.Arm, g *record.Group, samples bool) *armRecord {
+	r := &armRecord{fact: newFact("arm", a), a: a, samples: samples}
+	r.shown = fmt.Sprintf("%d, side %s, %s", a.Seq, a.Label, or(a.Disposition, "not judged"))
+	side := sideOf(g, a.Label)
+	r.more = map[string]func() starlark.Value{
+		"index":          func() starlark.Value { return starlark.MakeInt(a.Seq) },
+		"side":           func() starlark.Value { return sideRecord(side) },
+		"levers":         func() starlark.Value { return texts(leverNames(side, false)) },
+		"changes_output": func() starlark.Value { return texts(leverNames(side, true)) },
+		"group": func() starlark.Value {
+			if g == nil {
+				return starlark.None
+			}
+			return newGroupRecord(g, samples)
+		},
+		"log": func() starlark.Value {
+			if !samples || a.Process == nil || a.Process.Log == "" {
+				return starlark.None
+			}
+			return text(a.Process.Log)
+		},
+	}
+	for name, b := range recordMethods() {
+		r.more[name] = func() starlark.Value { return b.bind(nil, r) }
+	}
+	return r
+}
+
+// recordMethods are the methods of an arm's record.
+func recordMethods() map[string]Builtin {
+	out := map[string]Builtin{}
+	for _, b := range recordFamily().Builtins {
+		out[strings.TrimPrefix(b.Name, "record.")] = b
+	}
+	return out
+}
+
+func sideOf(g *record.Group, label string) *record.Side {
+	if g == nil {
+		return nil
+	}
+	for i := range g.Sides {
+		if g.Sides[i].Label == label {
+			return &g.Sides[i]
+		}
+	}
+	return nil
+}
+
+func sideRecord(s *record.Side) starlark.Value {
+	if s == nil {
+		return starlark.None
+	}
+	f := newFact("side", s)
+	f.shown = s.Label
+	f.more = map[string]func() starlark.Value{
+		"levers":         func() starlark.Value { return texts(leverNames(s, false)) },
+		"changes_output": func() starlark.Value { return texts(leverNames(s, true)) },
+	}
+	return f
+}
+
+func leverNames(s *record.Side, changing bool) []string {
+	var out []string
+	if s != nil {
+		for _, l := range s.Stack {
+			if !changing || l.ChangesOutput {
+				out = append(out, l.Name)
+			}
+		}
+	}
+	return out
+}
+
+// groupRecord is a group's record: so far, for gates and stops, or as a result.
+type groupRecord struct {
+	*fact
+	g *record.Group
+}
+
+func newGroupRecord(g *record.Group, samples bool) *groupRecord {
+	r := &groupRecord{fact: newFact("group", g), g: g}
+	r.shown = fmt.Sprintf("%q, %s", g.Name, or(g.Verdict, "under way"))
+	first := firstComparison(g)
+	estimate := func(pick func(*record.Estimate) starlark.Value) func() starlark.Value {
+		return func() starlark.Value { return ofEstimate(first, pick) }
+	}
+	r.more = map[string]func() starlark.Value{
+		"arms": func() starlark.Value {
+			out := make([]starlark.Value, len(g.Arms))
+			for i, a := range g.Arms {
+				out[i] = armOf(a, g, samples)
+			}
+			return frozen(out)
+		},
+		"sides": func() starlark.Value {
+			out := make([]starlark.Value, len(g.Sides))
+			for i := range g.Sides {
+				out[i] = sideRecord(&g.Sides[i])
+			}
+			return frozen(out)
+		},
+		"comparisons": func() starlark.Value {
+			out := make([]starlark.Value, len(g.Comparisons))
+			for i := range g.Comparisons {
+				out[i] = comparisonRecord(&g.Comparisons[i])
+			}
+			return frozen(out)
+		},
+		"levers": func() starlark.Value { return texts(groupLevers(g)) },
+		"blocks": func() starlark.Value { return starlark.MakeInt(blocksDone(g)) },
+		"effect": estimate(func(e *record.Estimate) starlark.Value { return starlark.Float(e.Effect) }),
+		"low":    estimate(func(e *record.Estimate) starlark.Value { return floatOrNone(e.Low) }),
+		"high":   estimate(func(e *record.Estimate) starlark.Value { return floatOrNone(e.High) }),
+	}
+	return r
+}
+
+// firstComparison is the first on the primary metric.
+func firstComparison(g *record.Group) *record.Comparison {
+	for i := range g.Comparisons {
+		if !g.Comparisons[i].Cost {
+			return &g.Comparisons[i]
+		}
+	}
+	return nil
+}
+
+func ofEstimate(c *record.Comparison, pick func(*record.Estimate) starlark.Value) starlark.Value {
+	if c == nil || c.Estimate == nil {
+		return starlark.None
+	}
+	return pick(c.Estimate)
+}
+
+func comparisonRecord(c *record.Comparison) starlark.Value {
+	f := newFact("comparison", c)
+	f.shown = fmt.Sprintf("%s against %s, %s, %s", c.Side, c.Control, c.Metric, or(c.Verdict, "no verdict"))
+	estimate := func(pick func(*record.Estimate) starlark.Value) func() starlark.Value {
+		return func() starlark.Value { return ofEstimate(c, pick) }
+	}
+	f.more = map[string]func() starlark.Value{
+		"effect":   estimate(func(e *record.Estimate) starlark.Value { return starlark.Float(e.Effect) }),
+		"low":      estimate(func(e *record.Estimate) starlark.Value { return floatOrNone(e.Low) }),
+		"high":     estimate(func(e *record.Estimate) starlark.Value { return floatOrNone(e.High) }),
+		"se":       estimate(func(e *record.Estimate) starlark.Value { return floatOrNone(e.SE) }),
+		"df":       estimate(func(e *record.Estimate) starlark.Value { return starlark.Float(e.DF) }),
+		"level":    estimate(func(e *record.Estimate) starlark.Value { return starlark.Float(e.Level) }),
+		"n_blocks": estimate(func(e *record.Estimate) starlark.Value { return starlark.MakeInt(e.Blocks) }),
+	}
+	return f
+}
+
+// groupLevers names what the group tests: levers of other sides that the control has not.
+func groupLevers(g *record.Group) []string {
+	control := leverNames(sideOf(g, g.Control), false)
+	var out []string
+	for i := range g.Sides {
+		if g.Sides[i].Label == g.Control {
+			continue
+		}
+		for _, n := range leverNames(&g.Sides[i], false) {
+			if !slices.Contains(control, n) && !slices.Contains(out, n) {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+// blocksDone counts the blocks whose arms all ran and count.
+func blocksDone(g *record.Group) int {
+	type key struct{ block, attempt int }
+	good, last := map[key]int{}, map[int]int{}
+	for _, a := range g.Arms {
+		if a.Purpose != "" && a.Purpose != "measured" || a.Block < 0 {
+			continue
+		}
+		last[a.Block] = max(last[a.Block], a.Attempt)
+		if a.Disposition == record.OK {
+			good[key{a.Block, a.Attempt}]++
+		}
+	}
+	p := plan.Group{Order: g.Order}
+	for _, s := range g.Sides { // the control first, as plan wants it
+		if s.Label == g.Control {
+			p.Sides = append([]plan.Side{{Label: s.Label}}, p.Sides...)
+		} else {
+			p.Sides = append(p.Sides, plan.Side{Label: s.Label})
+		}
+	}
+	if len(p.Sides) < 2 {
+		return 0
+	}
+	n := 0
+	for block, attempt := range last {
+		if good[key{block, attempt}] >= len(p.BlockAt(block, false).Labels) {
+			n++
+		}
+	}
+	return n
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
