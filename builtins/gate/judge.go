@@ -200,7 +200,9 @@ func (v *verdict) compare(g *record.Group, blocks []BlockState, side, metric, cs
 		return cmp
 	}
 	cmp.Estimate = recorded(e, effect, rule, v.looks)
-	v.noiseWords(e, metric, cs)
+	if metric == g.Primary { // a cost's is in its estimate
+		v.noiseWords(e, metric, cs)
+	}
 	cmp.Verdict, cmp.Reason = rule.Verdict(e)
 	cmp.Reason = strings.TrimSuffix(effectWords(cmp.Estimate)+"; "+cmp.Reason, "; ")
 	if cmp.Verdict == record.Inconclusive {
