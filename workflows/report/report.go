@@ -3,24 +3,100 @@
 //
 // Its opinion: the verdict comes first, every ± says what it is, and what the field publishes (medians,
 // gain of medians, pair deltas) stands beside it. A number is rounded to what its noise supports; what
-// was not measured is a dash with its reason, never a zero. Warnings are footnotes, never lost.
+// was not measured is a dash with its reason, never a zero. Warnings are footnotes, never lost. The
+// package judges nothing: what it prints was found by gate and stored.
 package report
 
 import (
+	"fmt"
 	"io"
+	"strings"
 
 	"flow/workflows/record"
 )
 
 // Options say how text is laid out. The zero value is 80 columns of plain ASCII without colour.
 type Options struct {
-	Width   int  // columns; 80 when zero, never less than 60
-	Unicode bool // ±, →, – and box lines
+	Width   int  // columns; 80 when zero, never less
+	Unicode bool // ±, → and – in place of +/-, -> and -
 	Color   bool // decided by the caller, who knows the terminal
 }
 
-// Group writes the verdict block of a group.
-func Group(w io.Writer, g *record.Group, o Options) error { return nil }
+func (o Options) width() int {
+	return max(80, o.Width)
+}
 
-// Session writes the summary of a session and its groups.
-func Session(w io.Writer, s *record.Session, groups []*record.Group, o Options) error { return nil }
+// page is text under way.
+type page struct {
+	b     strings.Builder
+	o     Options
+	notes []string // footnotes in order of their marks
+}
+
+func (p *page) line(indent int, format string, args ...any) {
+	p.b.WriteString(strings.Repeat(" ", indent))
+	p.b.WriteString(strings.TrimRight(fmt.Sprintf(format, args...), " "))
+	p.b.WriteByte('\n')
+}
+
+// wrapped writes text after a head, folded at the width: below where it began when the head is short, else
+// by two columns.
+func (p *page) wrapped(indent int, head, text string) {
+	if textWidth(head) <= 24 {
+		for i, l := range fold(text, p.o.width()-indent-textWidth(head)) {
+			if i > 0 {
+				head = strings.Repeat(" ", textWidth(head))
+			}
+			p.line(indent, "%s%s", head, l)
+		}
+		return
+	}
+	for i, l := range fold(head+text, p.o.width()-indent-2) {
+		p.line(indent+2*min(i, 1), "%s", l)
+	}
+}
+
+// note keeps a footnote and gives its mark. The same words get the same mark.
+func (p *page) note(text string) string {
+	text = oneLine(text)
+	for i, n := range p.notes {
+		if n == text {
+			return fmt.Sprintf("[%d]", i+1)
+		}
+	}
+	p.notes = append(p.notes, text)
+	return fmt.Sprintf("[%d]", len(p.notes))
+}
+
+func (p *page) footnotes(indent int) {
+	for i, n := range p.notes {
+		p.wrapped(indent, fmt.Sprintf("[%d] ", i+1), p.sign(n))
+	}
+}
+
+// sign takes ± and its kind back to ASCII where the terminal asks for it.
+func (p *page) sign(s string) string {
+	if p.o.Unicode {
+		return s
+	}
+	return asciiSigns.Replace(s)
+}
+
+var asciiSigns = strings.NewReplacer("±", "+/-", "→", "->", "–", "-", "−", "-", "…", "...", "×", "x", "≥", ">=", "≤", "<=", "µ", "u", "·", "*")
+
+func (p *page) flush(w io.Writer) error {
+	_, err := io.WriteString(w, p.b.String())
+	return err
+}
+
+// verdict paints the word of a verdict.
+func (p *page) verdict(v string) string {
+	if v == "" {
+		v = "no verdict yet"
+	}
+	c := map[string]string{record.Better: "1;32", record.Worse: "1;31", record.Invalid: "1;33", record.Infeasible: "1;33"}[v]
+	if c == "" || !p.o.Color {
+		return v
+	}
+	return "\x1b[" + c + "m" + v + "\x1b[0m"
+}

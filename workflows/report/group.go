@@ -1,0 +1,392 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"time"
+
+	"flow/builtins/metric"
+	"flow/workflows/record"
+)
+
+// maxListed is how many excluded arms and pair deltas are listed; the rest is counted.
+const maxListed = 12
+
+// Group writes the verdict block of a group: what was compared, what came out, what the field would
+// publish of it, what it costs, and what does not count.
+func Group(w io.Writer, g *record.Group, o Options) error {
+	p := &page{o: o}
+	p.line(0, "%s (%s): %s", g.Name, g.Role, p.verdict(g.Verdict))
+	if why := reasonOf(g); why != "" {
+		p.wrapped(2, "", p.sign(why))
+	}
+	p.sides(g)
+	p.primary(g)
+	p.published(g)
+	p.costs(g)
+	p.arms(g)
+	for _, m := range g.Warnings {
+		p.note(m)
+	}
+	if len(p.notes) > 0 {
+		p.line(0, "")
+		p.footnotes(2)
+	}
+	return p.flush(w)
+}
+
+// reasonOf is the verdict's reason, where it says more than the figures that follow.
+func reasonOf(g *record.Group) string {
+	first := primaryOf(g)
+	if len(first) == 1 && g.Reason == first[0].Reason {
+		switch g.Verdict {
+		case record.Better, record.Worse, record.Equivalent:
+			return ""
+		}
+	}
+	return g.Reason
+}
+
+// primaryOf and costsOf split the comparisons.
+func primaryOf(g *record.Group) (out []*record.Comparison) { return comparisons(g, false) }
+func costsOf(g *record.Group) (out []*record.Comparison)   { return comparisons(g, true) }
+
+func comparisons(g *record.Group, cost bool) (out []*record.Comparison) {
+	for i := range g.Comparisons {
+		if c := &g.Comparisons[i]; c.Cost == cost {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// sides lists what was compared: the control first, the others by what they change.
+func (p *page) sides(g *record.Group) {
+	label, control := 0, 0
+	for _, s := range g.Sides {
+		label = max(label, textWidth(s.Label))
+		if s.Label == g.Control {
+			control = len("control  ")
+		}
+	}
+	for _, s := range g.Sides {
+		what := stackNames(s.Stack)
+		if s.Engine != "" && what != "" {
+			what = s.Engine + " + " + what
+		} else if s.Engine != "" {
+			what = s.Engine
+		}
+		if d := deltaWords(s.Command.Delta); d != "" {
+			what += ": " + d
+		}
+		role := ""
+		if s.Label == g.Control {
+			role = "control"
+		}
+		p.wrapped(2, fmt.Sprintf("%-*s  %-*s", label, s.Label, control, role), p.sign(what))
+	}
+}
+
+func stackNames(s []record.Lever) string {
+	names := make([]string, len(s))
+	for i, l := range s {
+		names[i] = l.Name
+	}
+	return strings.Join(names, " + ")
+}
+
+// deltaWords is the change of a side: "arg -ub → 1024, env X → 1, unset Y".
+func deltaWords(d map[string]string) string {
+	keys := make([]string, 0, len(d))
+	for k := range d {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for i, k := range keys {
+		if v := oneLine(d[k]); v != "" {
+			keys[i] = k + " → " + v
+		}
+	}
+	return strings.Join(keys, ", ")
+}
+
+// primary is the table of effects on the primary metric.
+func (p *page) primary(g *record.Group) {
+	cs := primaryOf(g)
+	if len(cs) == 0 {
+		return
+	}
+	p.line(0, "")
+	head := g.Primary
+	if u := unitOf(g, g.Primary); u != "" && !strings.HasSuffix(g.Primary, u) {
+		head += " in " + u
+	}
+	if g.Better != "" {
+		head += ", " + g.Better + " is better"
+	}
+	if g.MinEffect > 0 {
+		head += ", smallest effect of interest " + share(g.MinEffect)
+	}
+	p.wrapped(2, "", head)
+	t := &grid{right: map[int]bool{3: true, 4: true, 5: true}}
+	labels := map[string]bool{}
+	for _, c := range cs {
+		if l := effectOf(c).label; l != "" {
+			labels[l] = true
+		}
+	}
+	for _, c := range cs {
+		p.effectRow(t, c, len(labels) > 1, "")
+	}
+	p.grid(4, t)
+	if len(labels) == 1 {
+		for l := range labels {
+			p.wrapped(4, "", p.sign(halfWords(l)))
+		}
+	}
+	for _, c := range cs {
+		if c.BlocksNeeded != nil && *c.BlocksNeeded > 0 && c.Verdict == record.Inconclusive {
+			p.wrapped(4, "", p.sign(fmt.Sprintf("%sabout %s until %s can be shown", whose(c, len(cs)), plural(*c.BlocksNeeded, "more block"), share(g.MinEffect))))
+		}
+	}
+}
+
+func whose(c *record.Comparison, of int) string {
+	if of == 1 {
+		return ""
+	}
+	return strings.TrimSpace(c.Side+" "+c.Case) + ": "
+}
+
+// halfWords says what stands behind ±.
+func halfWords(label string) string {
+	if strings.HasPrefix(label, "no interval") {
+		return label
+	}
+	return "± and range: " + label
+}
+
+// rangeWords says what a range without ± is.
+func rangeWords(label string) string {
+	return strings.TrimPrefix(halfWords(label), "± and ")
+}
+
+// effectRow is one comparison: side against control, case, verdict, effect, interval, blocks.
+func (p *page) effectRow(t *grid, c *record.Comparison, ownLabel bool, last string) {
+	e := effectOf(c)
+	mark := ""
+	if ownLabel && e.label != "" {
+		mark = p.note(halfWords(e.label))
+	}
+	if c.Estimate == nil && c.Reason != "" {
+		mark = p.note(c.Reason)
+	}
+	if est := c.Estimate; est != nil && est.Borrowed != "" {
+		mark += p.note(est.Borrowed)
+	}
+	blocks := ""
+	if c.Estimate != nil {
+		blocks = plural(c.Estimate.Blocks, "block")
+	}
+	t.add(c.Side+" vs "+c.Control, c.Case, c.Verdict, p.sign(e.value), p.sign(e.half), p.sign(e.interval), blocks, last, mark)
+}
+
+func (p *page) grid(indent int, t *grid) {
+	for _, l := range t.lines(p.o.width() - indent) {
+		p.line(indent, "%s", l)
+	}
+}
+
+// published is what the field prints of such a group: it describes and claims nothing.
+func (p *page) published(g *record.Group) {
+	cs := primaryOf(g)
+	if len(cs) == 0 {
+		return
+	}
+	p.line(0, "")
+	p.line(2, "as the field publishes it (descriptions, no test)")
+	t := &grid{right: map[int]bool{2: true, 3: true, 5: true}}
+	t.add("side", "case", "n", "median", "range", "gain of medians")
+	control := map[string]bool{}
+	for _, c := range cs {
+		spread := max(width(c.RangeControl), width(c.RangeSide))
+		if k := c.Control + "\x00" + c.Case; !control[k] {
+			control[k] = true
+			p.publishedRow(t, c.Control, c, c.MedianControl, c.RangeControl, c.NControl, spread, "")
+		}
+		gain := "–"
+		if c.GainOfMediansPct != nil {
+			gain = pct(*c.GainOfMediansPct/100, 2)
+		}
+		p.publishedRow(t, c.Side, c, c.MedianSide, c.RangeSide, c.NSide, spread, gain)
+	}
+	p.grid(4, t)
+	for _, c := range cs {
+		if len(c.PairDeltas) == 0 {
+			continue
+		}
+		spread := max(width(c.RangeControl), width(c.RangeSide))
+		words := make([]string, 0, len(c.PairDeltas))
+		for i, d := range c.PairDeltas {
+			if i == maxListed {
+				words = append(words, fmt.Sprintf("and %d more", len(c.PairDeltas)-i))
+				break
+			}
+			s := num(d, spread)
+			if d >= 0 {
+				s = "+" + s
+			}
+			words = append(words, s)
+		}
+		unit := unitOf(g, c.Metric)
+		if unit != "" {
+			unit = " " + unit
+		}
+		p.wrapped(4, fmt.Sprintf("pair deltas %s: ", strings.TrimSpace(c.Side+" "+c.Case)), strings.Join(words, ", ")+unit)
+	}
+}
+
+func (p *page) publishedRow(t *grid, side string, c *record.Comparison, median *float64, r []float64, n int, spread float64, gain string) {
+	m, rg := "–", "–"
+	if median != nil {
+		m = num(*median, spread)
+	}
+	if len(r) == 2 {
+		rg = num(r[0], spread) + " to " + num(r[1], spread)
+	}
+	t.add(side, c.Case, fmt.Sprint(n), p.sign(m), p.sign(rg), p.sign(gain))
+}
+
+func width(r []float64) float64 {
+	if len(r) != 2 {
+		return 0
+	}
+	return r[1] - r[0]
+}
+
+// costs are the secondary metrics with their limits.
+func (p *page) costs(g *record.Group) {
+	cs := costsOf(g)
+	if len(cs) == 0 {
+		return
+	}
+	p.line(0, "")
+	p.line(2, "costs")
+	t := &grid{right: map[int]bool{3: true, 4: true}, snip: []int{0}}
+	labels := map[string]bool{}
+	for _, c := range cs {
+		if l := effectOf(c).label; l != "" {
+			labels[l] = true
+		}
+	}
+	for _, c := range cs {
+		limit, has := g.Costs[c.Metric]
+		state := "reported only"
+		switch {
+		case c.CostBroken:
+			state = "BROKEN, limit " + pct(limit, 1)
+		case has && c.Estimate == nil:
+			state = "not held against " + pct(limit, 1)
+		case has:
+			state = "within " + pct(limit, 1)
+		}
+		e := effectOf(c)
+		mark := ""
+		if len(labels) > 1 && e.label != "" {
+			mark = p.note(rangeWords(e.label))
+		}
+		if c.Estimate == nil && c.Reason != "" {
+			mark += p.note(c.Metric + ": " + c.Reason)
+		}
+		t.add(c.Metric, c.Side, c.Case, p.sign(e.value), p.sign(e.interval), state, mark)
+	}
+	p.grid(4, t)
+	if len(labels) == 1 {
+		for l := range labels {
+			p.wrapped(4, "", p.sign(rangeWords(l)))
+		}
+	}
+}
+
+// arms says how many counted and lists those that do not, with the reason.
+func (p *page) arms(g *record.Group) {
+	p.line(0, "")
+	ok, all := armCount(g)
+	words := fmt.Sprintf("%d of %s ok", ok, plural(all, "arm"))
+	if t := groupTime(g); t != "" {
+		words += " in " + t
+	}
+	order := g.Order
+	if order == "" {
+		order = "alternating quads"
+	}
+	words += fmt.Sprintf("; order %s, at most %s", order, plural(g.Cap, "block"))
+	if g.Stopped != "" {
+		words += "; ended by " + g.Stopped
+	}
+	p.wrapped(2, "", p.sign(words))
+	n := 0
+	for _, a := range g.Arms {
+		if a.Disposition == record.OK {
+			continue
+		}
+		if n++; n > maxListed {
+			continue
+		}
+		p.wrapped(4, fmt.Sprintf("%s %s: ", armName(a), a.Disposition), p.sign(orNone(oneLine(a.Reason))))
+	}
+	if n > maxListed {
+		p.line(4, "and %d more", n-maxListed)
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "no reason was recorded"
+	}
+	return s
+}
+
+// armName is "B block 1 slot 2", or the purpose of an arm outside blocks.
+func armName(a *record.Arm) string {
+	if a.Block < 0 {
+		return a.Label + " (" + a.Purpose + ")"
+	}
+	s := fmt.Sprintf("%s block %d slot %d", a.Label, a.Block+1, a.Slot+1)
+	if a.Attempt > 0 {
+		s += fmt.Sprintf(" attempt %d", a.Attempt+1)
+	}
+	return s
+}
+
+func armCount(g *record.Group) (ok, all int) {
+	for _, a := range g.Arms {
+		all++
+		if a.Disposition == record.OK {
+			ok++
+		}
+	}
+	return ok, all
+}
+
+func groupTime(g *record.Group) string {
+	if g.WallEndNS == nil || *g.WallEndNS < g.WallStartNS {
+		return ""
+	}
+	return dur(time.Duration(*g.WallEndNS - g.WallStartNS))
+}
+
+// unitOf is the unit of a metric: what an arm recorded, else what the built-in of that name has.
+func unitOf(g *record.Group, name string) string {
+	for _, a := range g.Arms {
+		for _, m := range a.Metrics {
+			if m.Name == name && m.Unit != "" {
+				return m.Unit
+			}
+		}
+	}
+	d, _ := metric.Lookup(name)
+	return d.Unit
+}

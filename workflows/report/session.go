@@ -1,0 +1,172 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"flow/workflows/record"
+)
+
+// Session writes the summary of a session: one row per group and rung, then what qualifies it.
+func Session(w io.Writer, s *record.Session, groups []*record.Group, o Options) error {
+	p := &page{o: o}
+	head := "session " + s.ID
+	if s.Workflow != "" {
+		head += ", " + s.Workflow
+	}
+	if s.Machine.Host != "" {
+		head += ", on " + s.Machine.Host
+	}
+	if s.WallStartNS != 0 {
+		head += ", " + time.Unix(0, s.WallStartNS).UTC().Format("2006-01-02 15:04 UTC")
+	}
+	if s.WallEndNS != nil && *s.WallEndNS > s.WallStartNS {
+		head += ", " + dur(time.Duration(*s.WallEndNS-s.WallStartNS))
+	}
+	if s.Status != "" {
+		head += ", " + s.Status
+	}
+	p.wrapped(0, "", head)
+	switch s.Measurer {
+	case record.MeasurerSimulated:
+		p.wrapped(0, "", "SIMULATED: no engine ran; these figures say nothing about a machine")
+	case record.MeasurerRecorded:
+		p.wrapped(0, "", "from recorded arms: no engine ran")
+	}
+	if s.Imported {
+		p.wrapped(0, "", "imported from another tool's record")
+	}
+	p.line(0, "")
+	if len(groups) == 0 {
+		p.line(2, "no groups")
+	} else {
+		p.table(groups)
+	}
+	if s.Error != "" {
+		p.note("ended early: " + s.Error)
+	}
+	for _, n := range s.Notes {
+		p.note("note: " + n)
+	}
+	if len(p.notes) > 0 {
+		p.line(0, "")
+		p.footnotes(2)
+	}
+	return p.flush(w)
+}
+
+// table is the groups of a session. What a side changes has a column where there is room for it, else lines
+// of its own below.
+func (p *page) table(groups []*record.Group) {
+	wide := &grid{right: map[int]bool{3: true, 4: true, 5: true, 6: true}, snip: []int{0}}
+	slim := &grid{right: wide.right, snip: []int{0}}
+	head := []string{"group", "change", "verdict", "effect", "interval", "arms", "time", ""}
+	var below [][2]string
+	add := func(name, change string, cells ...string) {
+		if change == name {
+			change = ""
+		}
+		if change != "" {
+			below = append(below, [2]string{name + ": ", change})
+		}
+		wide.add(append([]string{name, change}, cells...)...)
+		slim.add(append([]string{name, ""}, cells...)...)
+	}
+	wide.add(head...)
+	slim.add(append([]string{head[0], ""}, head[2:]...)...)
+	for _, g := range groups {
+		p.rows(g, add)
+	}
+	room := p.o.width() - 2
+	for _, l := range wide.lines(1 << 20) {
+		if textWidth(l) > room {
+			p.grid(2, slim)
+			if len(below) > 0 {
+				p.line(0, "")
+			}
+			for _, b := range below {
+				p.wrapped(2, b[0], b[1])
+			}
+			return
+		}
+	}
+	p.grid(2, wide)
+}
+
+// rows adds the rows of a group: one, or one per rung and case.
+func (p *page) rows(g *record.Group, add func(name, change string, cells ...string)) {
+	ok, all := armCount(g)
+	arms, time, marks := fmt.Sprintf("%d/%d", ok, all), p.sign(orDash(groupTime(g))), ""
+	if (g.Verdict == record.Invalid || g.Verdict == record.Infeasible) && g.Reason != "" {
+		marks = p.note(g.Reason)
+	}
+	for _, m := range g.Warnings {
+		marks += p.note(m)
+	}
+	cs := primaryOf(g)
+	if len(cs) == 0 {
+		add(g.Name, changeOf(g, ""), p.sign(orDash(g.Verdict)), p.sign("–"), p.sign("–"), arms, time, marks)
+		return
+	}
+	for i, c := range cs {
+		e := effectOf(c)
+		if i > 0 {
+			arms, time, marks = "", "", ""
+		}
+		own := ""
+		if e.label != "" {
+			own = p.note(c.Metric + ", " + e.label)
+		} else if c.Reason != "" && len(cs) > 1 {
+			own = p.note(c.Reason)
+		}
+		name, verdict := g.Name, g.Verdict
+		if len(cs) > 1 {
+			rung := c.Case
+			if len(g.Sides) > 2 {
+				rung = strings.TrimSpace(c.Side + " " + c.Case)
+			}
+			name, verdict = strings.TrimSpace(g.Name+" "+rung), c.Verdict
+		}
+		add(name, changeOf(g, c.Side), p.sign(orDash(verdict)), p.sign(e.value), p.sign(e.interval), arms, time, own+marks)
+	}
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return s
+}
+
+// changeOf is the levers that a side has beyond the control; all sides but the control when label is "".
+func changeOf(g *record.Group, label string) string {
+	base := map[string]bool{}
+	for _, s := range g.Sides {
+		if s.Label == g.Control {
+			for _, l := range s.Stack {
+				base[l.Name] = true
+			}
+		}
+	}
+	var out []string
+	for _, s := range g.Sides {
+		if s.Label == g.Control || (label != "" && s.Label != label) {
+			continue
+		}
+		var names []string
+		for _, l := range s.Stack {
+			if !base[l.Name] {
+				names = append(names, l.Name)
+			}
+		}
+		if len(names) == 0 && label != "" {
+			names = []string{"side " + s.Label}
+		}
+		if len(names) > 0 {
+			out = append(out, strings.Join(names, " + "))
+		}
+	}
+	return strings.Join(out, ", ")
+}
