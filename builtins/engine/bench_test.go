@@ -11,12 +11,20 @@ import (
 // 20 ms beyond the engine's own time.
 
 func BenchmarkLaunch(b *testing.B) {
+	for _, cgroups := range []string{"", "off"} {
+		b.Run("cgroups="+cgroups, func(b *testing.B) { benchLaunch(b, cgroups) })
+	}
+}
+
+func benchLaunch(b *testing.B, cgroups string) {
+	o := testOptions()
+	o.Cgroups = cgroups
 	l := Launch{}
 	l.Engine.Name = "true"
 	l.Command.Argv = []string{"true"}
 	l.Out, l.Root = b.TempDir(), b.TempDir()
 	for b.Loop() {
-		p, err := Start(context.Background(), testOptions(), l)
+		p, err := Start(context.Background(), o, l)
 		if err != nil {
 			b.Fatal(err)
 		}

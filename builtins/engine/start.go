@@ -70,13 +70,11 @@ func Start(ctx context.Context, o Options, l Launch) (*Process, error) {
 	}
 	p.sup, p.stdout = sup, wantsStdout(l.Engine)
 	sp, err := p.prepare(l) // while the supervisor comes up
-	if err == nil {
-		err = sup.send(order{Op: opLaunch, Spec: sp})
-	}
 	if err != nil {
 		sup.abandon()
 		return nil, permanent(l, err)
 	}
+	_ = sup.send(order{Op: opLaunch, Spec: sp}) // a supervisor that does not read is one that says nothing
 	select {
 	case r, ok := <-sup.reports:
 		if !ok {

@@ -1,0 +1,203 @@
+package engine
+
+// Who owns what, when somebody is killed from outside.
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"flow/workflows/record"
+)
+
+// flow is killed: the end of the pipe tells the supervisor, and nothing survives.
+func TestFlowKilled(t *testing.T) {
+	for _, mode := range []string{"orphan", "stubborn"} {
+		t.Run(mode, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0], "flow", mode, t.TempDir(), "{port}")
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+			line, err := bufio.NewReader(out).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			var told struct {
+				Info *record.Process
+				Sup  int
+				Tree []int
+			}
+			if err := json.Unmarshal([]byte(line), &told); err != nil {
+				t.Fatalf("%v: %s", err, line)
+			}
+			if mode == "orphan" && len(told.Tree) < 1 {
+				t.Fatalf("tree %v", told.Tree)
+			}
+			// Ctrl-C in the terminal is not for the supervisor, which does not even share flow's session.
+			if s, ok := readStat(told.Sup); !ok || s.sid != told.Sup {
+				t.Errorf("the supervisor is not in a session of its own: %+v", s)
+			}
+			_ = syscall.Kill(told.Sup, syscall.SIGTERM)
+			_ = syscall.Kill(told.Sup, syscall.SIGINT)
+			if !alive(told.Info.Pid, told.Info.StartTicks) {
+				t.Fatal("the engine died of a signal to its supervisor")
+			}
+			all := append([]int{told.Sup, told.Info.Pid}, told.Tree...)
+			_ = cmd.Process.Kill()
+			until(t, "flow's descendants are gone", func() bool { return gone(all) })
+			if told.Info.Cgroup != "" {
+				until(t, "its cgroup is removed", func() bool {
+					_, err := os.Stat(told.Info.Cgroup)
+					return os.IsNotExist(err)
+				})
+			}
+			if !portFree(told.Info.Port) {
+				t.Errorf("port %d is still held", told.Info.Port)
+			}
+		})
+	}
+}
+
+// The supervisor is killed: the engine dies with it, the rest is found by cgroup or session, and Stop says
+// what cannot be proven.
+func TestSupervisorKilled(t *testing.T) {
+	for _, cgroups := range []string{"", "off"} {
+		l := serverOf("groupchild")
+		l.Out = t.TempDir()
+		o := testOptions()
+		o.Cgroups = cgroups
+		p, err := Start(t.Context(), o, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ready(t, p)
+		tree := p.Tree()
+		_ = p.sup.cmd.Process.Kill()
+		<-p.Done()
+		err = p.Stop(t.Context())
+		if !gone(tree) {
+			t.Errorf("some of %v still live", tree)
+		}
+		if p.Info().Cgroup == "" && (err == nil || !strings.Contains(err.Error(), "supervisor was killed from outside")) {
+			t.Errorf("cgroups=%q: got %v, want what cannot be proven", cgroups, err)
+		}
+		if p.Info().Cgroup != "" && err != nil {
+			t.Errorf("with a cgroup: %v", err)
+		}
+		if p.Info().StoppedBy != byKill {
+			t.Errorf("stopped by %q", p.Info().StoppedBy)
+		}
+	}
+}
+
+// A cgroup that cannot be made, or cannot take a process, is a fact and not an error.
+func TestCgroupRefused(t *testing.T) {
+	for name, dir := range map[string]string{"no folder": "/no/such/folder", "no cgroup": t.TempDir()} {
+		o := testOptions()
+		o.Cgroups = dir
+		l := launchOf("echo")
+		l.Out = t.TempDir()
+		p, err := Start(t.Context(), o, l)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := p.Wait(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := p.Stop(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if p.Info().Cgroup != "" {
+			t.Errorf("%s: got cgroup %q, want none", name, p.Info().Cgroup)
+		}
+		if left, _ := filepath.Glob(dir + "/flow-*"); len(left) > 0 {
+			t.Errorf("%s: left %v", name, left)
+		}
+	}
+}
+
+func TestCgroup(t *testing.T) {
+	parent := cgroupParent(Options{}, "/proc")
+	probe := filepath.Join(parent, "flow-test-"+newID())
+	if parent == "" || os.Mkdir(probe, 0o755) != nil {
+		t.Skip("no cgroup v2 may be made here")
+	}
+	_ = os.Remove(probe)
+	p := start(t, serverOf("orphan"))
+	ready(t, p)
+	cg := p.Info().Cgroup
+	if cg == "" {
+		t.Fatal("a cgroup may be made, but none was")
+	}
+	procs := strings.Fields(readFile(t, cg, "cgroup.procs"))
+	if len(procs) != 2 {
+		t.Errorf("cgroup holds %v, want the engine and its child", procs)
+	}
+	if err := p.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(cg); !os.IsNotExist(err) {
+		t.Errorf("cgroup is left: %v", err)
+	}
+}
+
+func TestMemoryKill(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte("low 0\nhigh 0\nmax 12\noom 1\noom_kill 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if s := (&overseer{cgroup: dir}); !s.oomKilled(0) {
+		t.Error("the cgroup's oom_kill is not seen")
+	}
+	now, ok := vmstatOOMKills()
+	if !ok {
+		t.Skip("vmstat has no oom_kill")
+	}
+	if s := (&overseer{vmOK: true, vmKill: now}); s.oomKilled(int(syscall.SIGKILL)) {
+		t.Error("a kill without a new oom_kill was taken for one")
+	}
+	if now > 0 {
+		before := now - 1
+		if s := (&overseer{vmOK: true, vmKill: before}); !s.oomKilled(int(syscall.SIGKILL)) || s.oomKilled(int(syscall.SIGTERM)) {
+			t.Error("a new oom_kill with SIGKILL is an oom kill, with SIGTERM it is not")
+		}
+		if s := (&overseer{vmOK: true, vmKill: before, killed: true}); s.oomKilled(int(syscall.SIGKILL)) {
+			t.Error("our own kill was taken for one")
+		}
+	}
+}
+
+func TestChildrenAndScanAgree(t *testing.T) {
+	p := start(t, serverOf("orphan"))
+	ready(t, p)
+	sup := p.sup.cmd.Process.Pid
+	until(t, "both ways see the same tree", func() bool {
+		a, b := map[int]bool{}, map[int]bool{}
+		for _, s := range descendants(sup) {
+			a[s.pid] = true
+		}
+		for _, s := range scanDescendants(sup) {
+			b[s.pid] = true
+		}
+		if len(a) != 2 || len(b) != 2 {
+			return false
+		}
+		for pid := range a {
+			if !b[pid] {
+				return false
+			}
+		}
+		return true
+	})
+}
