@@ -21,8 +21,6 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-func readIfThere(path string) ([]byte, error) { return os.ReadFile(path) }
-
 // fakeProcs is a /proc whose processes are told what they used up. A process that ended has empty files:
 // the sampler holds them open, and the real ones then read as "no such process".
 type fakeProcs struct {

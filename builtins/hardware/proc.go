@@ -53,7 +53,7 @@ func parseProcStat(b []byte, p *procStat) error {
 		return errProcStat
 	}
 	state, rest := cutField(b[i+1:])
-	if len(state) != 1 {
+	if len(state) != 1 || state[0]|0x20 < 'a' || state[0]|0x20 > 'z' {
 		return errProcStat
 	}
 	*p = procStat{state: state[0]}
