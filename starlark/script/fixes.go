@@ -145,6 +145,9 @@ func habits() []habit {
 		{"list and value", evaluating, `^unknown binary op: list \+ (\w+)`, ``, ``, `write xs + [x]`, nil},
 		{"dict and dict", evaluating, `^unknown binary op: dict \+ dict`, ``, ``, `write a | b`, nil},
 		{"compared kinds", evaluating, `^(\w+) (<|>|<=|>=) (\w+) not implemented`, ``, ``, `make them one kind first: int(x), float(x), str(x)`, func(s site) string {
+			if s.msg[1] == "duration" || s.msg[3] == "duration" {
+				return "compare durations with durations, or take .seconds of this one"
+			}
 			if s.msg[1] == "NoneType" || s.msg[3] == "NoneType" {
 				return "one of them was not measured: test x != None first"
 			}

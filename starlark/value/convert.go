@@ -17,8 +17,12 @@ import (
 	"go.starlark.net/starlarkstruct"
 )
 
-// maxDepth bounds conversions: a list can contain itself.
-const maxDepth = 200
+// maxDepth and maxValues bound conversions: a list can contain itself, and lists that share elements stand
+// for exponentially many values.
+const (
+	maxDepth  = 200
+	maxValues = 1_000_000
+)
 
 func tooDeep() error { return fmt.Errorf("nested deeper than %d levels", maxDepth) }
 
@@ -129,11 +133,17 @@ func finite(f float64) (starlark.Value, error) {
 
 // ToGo gives plain data: nil, bool, int64 (*big.Int beyond), float64, string, []any, map[string]any. Tuples,
 // sets and tables become lists, records become maps, a duration its text.
-func ToGo(v starlark.Value) (any, error) { return toGo(v, 0) }
+func ToGo(v starlark.Value) (any, error) {
+	left := maxValues
+	return toGo(v, 0, &left)
+}
 
-func toGo(v starlark.Value, depth int) (any, error) {
+func toGo(v starlark.Value, depth int, left *int) (any, error) {
 	if depth > maxDepth {
 		return nil, tooDeep()
+	}
+	if *left--; *left < 0 {
+		return nil, fmt.Errorf("got more than %d values", maxValues)
 	}
 	switch v := v.(type) {
 	case nil, starlark.NoneType:
@@ -155,9 +165,9 @@ func toGo(v starlark.Value, depth int) (any, error) {
 	case DurationValue:
 		return v.String(), nil
 	case *Struct:
-		return attrsToGo(v, depth)
+		return attrsToGo(v, depth, left)
 	case *starlarkstruct.Struct:
-		return attrsToGo(v, depth)
+		return attrsToGo(v, depth, left)
 	case starlark.IterableMapping:
 		m := make(map[string]any)
 		for _, kv := range v.Items() {
@@ -165,7 +175,7 @@ func toGo(v starlark.Value, depth int) (any, error) {
 			if !ok {
 				return nil, within("key "+kv[0].String(), wrongType(kv[0], "string"))
 			}
-			x, err := toGo(kv[1], depth+1)
+			x, err := toGo(kv[1], depth+1, left)
 			if err != nil {
 				return nil, within(fmt.Sprintf("value of %q", key), err)
 			}
@@ -175,9 +185,9 @@ func toGo(v starlark.Value, depth int) (any, error) {
 	case starlark.Bytes: // no JSON says bytes
 		return nil, wrongType(v, "plain value")
 	case starlark.Sequence:
-		list := make([]any, 0, v.Len())
+		list := make([]any, 0, min(v.Len(), 1024))
 		for x := range starlark.Elements(v) {
-			y, err := toGo(x, depth+1)
+			y, err := toGo(x, depth+1, left)
 			if err != nil {
 				return nil, within(fmt.Sprintf("element %d", len(list)), err)
 			}
@@ -188,14 +198,14 @@ func toGo(v starlark.Value, depth int) (any, error) {
 	return nil, wrongType(v, "plain value")
 }
 
-func attrsToGo(v starlark.HasAttrs, depth int) (any, error) {
+func attrsToGo(v starlark.HasAttrs, depth int, left *int) (any, error) {
 	m := make(map[string]any)
 	for _, name := range v.AttrNames() {
 		x, err := v.Attr(name)
 		if err != nil {
 			return nil, err
 		}
-		y, err := toGo(x, depth+1)
+		y, err := toGo(x, depth+1, left)
 		if err != nil {
 			return nil, within("."+name, err)
 		}

@@ -46,7 +46,10 @@ func (d DurationValue) Attr(name string) (starlark.Value, error) {
 func (d DurationValue) AttrNames() []string { return []string{"ms", "seconds"} }
 
 func (d DurationValue) CompareSameType(op syntax.Token, y starlark.Value, _ int) (bool, error) {
-	e := y.(DurationValue)
+	e, ok := y.(DurationValue)
+	if !ok { // another Go type with the same type name
+		return op == syntax.NEQ, nil
+	}
 	switch op {
 	case syntax.EQL:
 		return d == e, nil

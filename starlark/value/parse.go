@@ -48,6 +48,9 @@ func ParsePercent(s string) (float64, error) {
 
 // FormatPercent writes a ratio as percent with as many digits as it has: 0.01 is "1%".
 func FormatPercent(ratio float64) string {
+	if ratio == 0 {
+		return "0%"
+	}
 	mantissa, exp, _ := strings.Cut(strconv.FormatFloat(ratio, 'e', -1, 64), "e")
 	e, err := strconv.Atoi(exp)
 	if err != nil { // not finite
@@ -73,11 +76,11 @@ type unit struct {
 	bytes int64
 }
 
-// units of sizes, those that Format prefers first. A bare K, M or G is refused: it means both.
+// units of sizes, the largest first. A bare K, M or G is refused: it means both.
 func units() []unit {
 	return []unit{
-		{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
-		{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"KB", 1e3}, {"B", 1},
+		{"TiB", 1 << 40}, {"TB", 1e12}, {"GiB", 1 << 30}, {"GB", 1e9}, {"MiB", 1 << 20}, {"MB", 1e6},
+		{"KiB", 1 << 10}, {"kB", 1e3}, {"KB", 1e3}, {"B", 1},
 	}
 }
 

@@ -30,8 +30,12 @@ var (
 	_ starlark.Mapping    = (*Struct)(nil)
 )
 
-// NewStruct makes a record. A nil value becomes None; of two fields with one name the first counts.
+// NewStruct makes a record. A nil value becomes None; of two fields with one name the first counts. The type
+// name "struct" becomes "record": starlarkstruct panics when it meets another Go type of its own name.
 func NewStruct(typ string, fields ...Field) *Struct {
+	if typ == "" || typ == "struct" {
+		typ = "record"
+	}
 	s := &Struct{typ: typ, fields: slices.Clone(fields)}
 	for i, f := range s.fields {
 		if f.Value == nil {
@@ -115,7 +119,10 @@ func (s *Struct) Hash() (uint32, error) {
 }
 
 func (s *Struct) CompareSameType(op syntax.Token, y starlark.Value, depth int) (bool, error) {
-	o := y.(*Struct)
+	o, ok := y.(*Struct)
+	if !ok { // another Go type with the same type name
+		return op == syntax.NEQ, nil
+	}
 	if op != syntax.EQL && op != syntax.NEQ {
 		return false, fmt.Errorf("%s %s %s not implemented", s.typ, op, o.typ)
 	}

@@ -230,5 +230,6 @@ func caller(t *starlark.Thread) (user diag.Pos, via []diag.Frame) {
 		return diag.Pos{}, nil
 	}
 	at = max(at, 0)
-	return frames[at].Pos, slices.Delete(frames, at, at+1)
+	user = frames[at].Pos // before Delete moves the others
+	return user, slices.Delete(frames, at, at+1)
 }

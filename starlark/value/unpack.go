@@ -38,10 +38,14 @@ func (m *Mismatch) Error() string {
 
 // TypeName is what a value is called in messages.
 func TypeName(v starlark.Value) string {
-	if v == nil || v == starlark.None {
+	switch v := v.(type) {
+	case nil, starlark.NoneType:
 		return "None"
+	case *starlark.Builtin:
+		return "function"
+	default:
+		return v.Type()
 	}
-	return v.Type()
 }
 
 func wrongType(v starlark.Value, want string) error {
