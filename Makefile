@@ -1,0 +1,13 @@
+# One line each; .ci/run is what must pass before a change goes in.
+FUZZTIME ?= 60s
+
+.PHONY: build test race bench lint docs fuzz ci
+
+build: ; CGO_ENABLED=0 go build -o flow ./cmd/flow
+test:  ; go test ./...
+race:  ; go test -race ./...
+bench: ; go test -run '^$$' -bench . -benchmem ./...
+lint:  ; test -z "$$(gofmt -l .)" && go vet ./... && go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+docs:  ; go test ./builtins -run Reference -update
+fuzz:  ; .ci/fuzz $(FUZZTIME)
+ci:    ; .ci/run
