@@ -60,7 +60,7 @@ func TestNewestSchemaIsKept(t *testing.T) {
 	have, err := list(d.writer, `select sql from sqlite_schema where sql is not null and name not like 'sqlite_%'`)
 	must(t, err)
 	for _, sql := range have {
-		if !strings.Contains(string(dump), sql+";") {
+		if !strings.Contains(string(dump), sql+";") && !strings.Contains(string(dump), sql+"\n;") { // the shell's way with comments
 			t.Errorf("the kept dump has not: %.80s…", sql)
 		}
 	}

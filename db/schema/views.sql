@@ -183,40 +183,39 @@ GROUP BY l.key;
 -- levers, effect_pct what this qualification measured.
 CREATE VIEW champions AS
 WITH RECURSIVE
-qualified AS (
-  SELECT s.machine, s.measurer, g.engine_hash, g.workload_hash, g.model, g.metric, g.key AS grp, d.key AS side, d.stack, d.stack_key, k.stack_key AS base_key,
-    c.effect, c.low, c.high, g.wall_end_ns, CASE g.better WHEN 'lower' THEN -1 ELSE 1 END AS sense
-  FROM t_group g JOIN t_session s ON s.key = g.session
-  JOIN t_side d ON d.grp = g.key AND d.is_control = 0
-  JOIN t_side k ON k.grp = g.key AND k.is_control = 1
-  JOIN t_comparison c ON c.grp = g.key AND c.side = d.key AND c.is_cost = 0 AND c.metric = g.metric
-    AND c.position = (SELECT min(x.position) FROM t_comparison x WHERE x.grp = g.key AND x.side = d.key AND x.is_cost = 0)
-  WHERE g.role = 'qualification' AND g.verdict = 'better'
+-- The newest qualification of each step from a base to a stack.
+step AS MATERIALIZED (
+  SELECT * FROM (
+    SELECT m.id || ' ' || s.measurer || ' ' || g.engine_hash || ' ' || g.workload_hash || ' ' || g.model || ' ' || g.metric AS scope,
+      g.key AS grp, d.key AS side, d.stack, d.stack_key, k.stack_key AS base_key, c.effect, c.low, c.high, g.wall_end_ns,
+      CASE g.better WHEN 'lower' THEN -1 ELSE 1 END AS sense,
+      row_number() OVER (PARTITION BY m.id, s.measurer, g.engine_hash, g.workload_hash, g.model, g.metric, k.stack_key, d.stack_key ORDER BY g.wall_end_ns DESC, c.position) AS nth
+    FROM t_group g JOIN t_session s ON s.key = g.session JOIN t_machine m ON m.key = s.machine
+    JOIN t_side d ON d.grp = g.key AND d.is_control = 0
+    JOIN t_side k ON k.grp = g.key AND k.is_control = 1
+    JOIN t_comparison c ON c.grp = g.key AND c.side = d.key AND c.is_cost = 0 AND c.metric = g.metric
+    WHERE g.role = 'qualification' AND g.verdict = 'better' AND c.effect IS NOT NULL)
+  WHERE nth = 1
 ),
-chain (machine, measurer, engine_hash, workload_hash, model, metric, grp, side, stack, stack_key, effect, low, high, wall_end_ns, sense, total, depth) AS (
-  SELECT machine, measurer, engine_hash, workload_hash, model, metric, grp, side, stack, stack_key, effect, low, high, wall_end_ns, sense, 1 + effect, 1
-  FROM qualified q WHERE base_key = '[]' OR NOT EXISTS (
-    SELECT 1 FROM qualified b WHERE b.stack_key = q.base_key AND b.machine = q.machine AND b.measurer = q.measurer AND b.engine_hash = q.engine_hash
-      AND b.workload_hash = q.workload_hash AND b.model = q.model AND b.metric = q.metric AND b.wall_end_ns < q.wall_end_ns)
+chain (scope, grp, side, stack, stack_key, effect, low, high, wall_end_ns, sense, total, path) AS (
+  SELECT q.scope, q.grp, q.side, q.stack, q.stack_key, q.effect, q.low, q.high, q.wall_end_ns, q.sense, 1 + q.effect, '/' || q.grp || '/'
+  FROM step q LEFT JOIN step b ON b.scope = q.scope AND b.stack_key = q.base_key AND q.base_key <> '[]'
+  WHERE b.grp IS NULL
   UNION ALL
-  SELECT q.machine, q.measurer, q.engine_hash, q.workload_hash, q.model, q.metric, q.grp, q.side, q.stack, q.stack_key, q.effect, q.low, q.high, q.wall_end_ns, q.sense,
-    c.total * (1 + q.effect), c.depth + 1
-  FROM chain c JOIN qualified q ON q.base_key = c.stack_key AND q.base_key <> '[]' AND q.machine = c.machine AND q.measurer = c.measurer
-    AND q.engine_hash = c.engine_hash AND q.workload_hash = c.workload_hash AND q.model = c.model AND q.metric = c.metric AND q.wall_end_ns > c.wall_end_ns
-  WHERE c.depth < 20
+  SELECT q.scope, q.grp, q.side, q.stack, q.stack_key, q.effect, q.low, q.high, q.wall_end_ns, q.sense, c.total * (1 + q.effect), c.path || q.grp || '/'
+  FROM chain c JOIN step q ON q.scope = c.scope AND q.base_key = c.stack_key
+  WHERE instr(c.path, '/' || q.grp || '/') = 0 AND length(c.path) < 200 -- a step once; steps in a circle contradict each other
 ),
 ranked AS (
-  SELECT c.*, m.id AS machine_id, m.host,
-    row_number() OVER (PARTITION BY m.id, c.measurer, c.engine_hash, c.workload_hash, c.model, c.metric ORDER BY c.sense * c.total DESC, c.wall_end_ns DESC) AS place
-  FROM chain c JOIN t_machine m ON m.key = c.machine
+  SELECT *, row_number() OVER (PARTITION BY scope ORDER BY sense * total DESC, wall_end_ns DESC) AS nth FROM chain
 )
-SELECT r.machine_id, r.host AS machine, g.engine, r.engine_hash, nullif(r.model, '') AS model_sha256, r.workload_hash, r.measurer,
+SELECT m.id AS machine_id, m.host AS machine, g.engine, g.engine_hash, nullif(g.model, '') AS model_sha256, g.workload_hash, s.measurer,
   r.stack, r.stack_key AS lever_hashes,
   (SELECT json_group_array(json(l.declared)) FROM (SELECT v.declared FROM t_side_lever e JOIN t_lever v ON v.key = e.lever WHERE e.side = r.side ORDER BY e.position) l) AS levers,
-  r.metric, 100 * (r.total - 1) AS total_pct, 100 * r.effect AS effect_pct, 100 * r.low AS low_pct, 100 * r.high AS high_pct,
+  g.metric, 100 * (r.total - 1) AS total_pct, 100 * r.effect AS effect_pct, 100 * r.low AS low_pct, 100 * r.high AS high_pct,
   s.id AS session_id, g.id AS group_id, strftime('%Y-%m-%dT%H:%M:%fZ', r.wall_end_ns / 1e9, 'unixepoch') AS ended
-FROM ranked r JOIN t_group g ON g.key = r.grp JOIN t_session s ON s.key = g.session
-WHERE r.place = 1;
+FROM ranked r JOIN t_group g ON g.key = r.grp JOIN t_session s ON s.key = g.session JOIN t_machine m ON m.key = s.machine
+WHERE r.nth = 1;
 
 -- noise: how much equal arms of a finished group differed: the standard deviation of the logarithm of the
 -- primary metric within its sides, in percent, with its degrees of freedom. Drift is in it.

@@ -1,0 +1,522 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+
+	"flow/db"
+	"flow/starlark/diag"
+	"flow/workflows/record"
+)
+
+func newShowCommand(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show a session, a group or an arm",
+		Long: `show prints what is on record of a session (its groups and verdicts), a group (its arms, what failed and
+the comparisons) or an arm (requests, metrics, findings, evidence, steps and the end of the engine's log).
+ID is an id, the beginning of one, or "last" for the newest session.`,
+		Example:           "  flow show last\n  flow show 0192f0c4-77",
+		Args:              workflowArgs(cobra.ExactArgs(1)),
+		ValidArgsFunction: completeIDs(a),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			d, err := db.OpenReadOnly(ctx, a.dbPath)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = d.Close() }()
+			kind, id, err := d.Find(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			s := shower{ctx: ctx, d: d, w: a.stdout, asJSON: asJSON}
+			switch kind {
+			case "session":
+				err = s.session(id)
+			case "group":
+				err = s.group(id)
+			default:
+				err = s.arm(id)
+			}
+			if err == nil && s.err != nil {
+				err = &diag.Error{Kind: diag.Machine, Op: "flow show", Msg: "standard output", Err: s.err}
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the records as they are")
+	return cmd
+}
+
+// shower prints records for people.
+type shower struct {
+	ctx    context.Context
+	d      *db.DB
+	w      io.Writer
+	asJSON bool
+	err    error // the first error of w
+}
+
+func (s *shower) line(format string, args ...any) {
+	if s.err == nil {
+		_, s.err = fmt.Fprintf(s.w, format+"\n", args...)
+	}
+}
+
+// rows prints a titled table, or nothing when it is empty. Numbers are given as text already; right names
+// the columns to align right.
+func (s *shower) rows(title string, header []string, right []int, rows [][]string) {
+	if len(rows) == 0 {
+		return
+	}
+	// A column that says nothing is left out.
+	var keep []int
+	for i := range header {
+		if slices.ContainsFunc(rows, func(r []string) bool { return r[i] != "" }) {
+			keep = append(keep, i)
+		}
+	}
+	w := plainTable(table.NewWriter())
+	w.SuppressTrailingSpaces()
+	pick := func(r []string) table.Row {
+		out := make(table.Row, 0, len(keep))
+		for _, i := range keep {
+			out = append(out, shorten(cellText(r[i]), 90))
+		}
+		return out
+	}
+	var configs []table.ColumnConfig
+	for n, i := range keep {
+		if slices.Contains(right, i) {
+			configs = append(configs, table.ColumnConfig{Number: n + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		}
+	}
+	w.SetColumnConfigs(configs)
+	w.AppendHeader(pick(header))
+	for _, r := range rows {
+		w.AppendRow(pick(r))
+	}
+	s.line("\n%s", title)
+	s.line("  %s", strings.ReplaceAll(w.Render(), "\n", "\n  "))
+}
+
+// session shows a session and its groups.
+func (s *shower) session(id string) error {
+	ses, err := s.d.Session(s.ctx, id)
+	if err != nil {
+		return err
+	}
+	groups, err := s.d.Groups(s.ctx, id)
+	if err != nil {
+		return err
+	}
+	if s.asJSON {
+		return indentedJSON(s.w, struct {
+			Session *record.Session `json:"session"`
+			Groups  []*record.Group `json:"groups"`
+		}{ses, groups})
+	}
+	state := ses.Status
+	if ses.Exit != nil {
+		state += fmt.Sprintf(", exit %d", *ses.Exit)
+	}
+	if ses.Resumed > 0 {
+		state += fmt.Sprintf(", resumed %d×", ses.Resumed)
+	}
+	s.line("session %s  %s  %s", ses.ID, ses.Workflow, state)
+	s.line("  started %s%s on %s", when(ses.WallStartNS), lasted(ses.WallStartNS, ses.WallEndNS), machineText(ses.Machine))
+	if ses.Measurer != record.MeasurerReal {
+		s.line("  %s: nothing here was measured on a real engine %s", ses.Measurer, ses.Simulate)
+	}
+	for _, k := range sortedNames(ses.Params) {
+		s.line("  %s = %s", k, ses.Params[k])
+	}
+	if ses.Error != "" {
+		s.line("  error: %s", ses.Error)
+	}
+	for _, n := range ses.Notes {
+		s.line("  note: %s", n)
+	}
+	var rows [][]string
+	for _, g := range groups {
+		c := headline(g)
+		rows = append(rows, []string{s.d.Short(s.ctx, g.ID), g.Name, g.Role, verdictText(g), effectText(c), medians(c), armCounts(g), g.Stopped, g.Reason})
+	}
+	s.rows("groups", []string{"id", "name", "role", "verdict", "effect", "control → side", "arms", "stopped by", "why"}, nil, rows)
+	if ses.Status == "stopped" || ses.Status == "failed" {
+		s.line("\nflow resume %s goes on with it", s.d.Short(s.ctx, ses.ID))
+	}
+	return nil
+}
+
+// group shows a group, its arms and what they came to.
+func (s *shower) group(id string) error {
+	g, err := s.d.Group(s.ctx, id)
+	if err != nil {
+		return err
+	}
+	if s.asJSON {
+		return indentedJSON(s.w, g)
+	}
+	s.line("group %s  %s  %s", g.ID, g.Name, verdictText(g))
+	order := g.Order
+	if order == "" {
+		order = "alternating quads"
+	}
+	s.line("  %s of session %s, %s, %s by %s, smallest effect of interest %s, at most %d blocks", g.Role, s.d.Short(s.ctx, g.SessionID), order, g.Primary, g.Better, pctText(g.MinEffect, false), g.Cap)
+	s.line("  started %s%s%s", when(g.WallStartNS), lasted(g.WallStartNS, g.WallEndNS), at(g.Pos))
+	for _, l := range []struct{ name, text string }{{"why", g.Reason}, {"stopped by", g.Stopped}} {
+		if l.text != "" {
+			s.line("  %s: %s", l.name, l.text)
+		}
+	}
+	for _, w := range g.Warnings {
+		s.line("  warning: %s", w)
+	}
+	var sides [][]string
+	for _, side := range g.Sides {
+		label := side.Label
+		if side.Label == g.Control {
+			label += " (control)"
+		}
+		var names, delta []string
+		for _, l := range side.Stack {
+			names = append(names, l.Name)
+		}
+		for _, k := range sortedNames(side.Command.Delta) {
+			delta = append(delta, strings.TrimSpace(k+" "+side.Command.Delta[k]))
+		}
+		sides = append(sides, []string{label, side.Engine, strings.Join(names, " + "), strings.Join(delta, ", ")})
+	}
+	s.rows("sides", []string{"side", "engine", "stack", "changes"}, nil, sides)
+	s.groupArms(g)
+	s.failed(g)
+	var rows [][]string
+	for i := range g.Comparisons {
+		c := &g.Comparisons[i]
+		what := c.Metric
+		if c.Case != "" {
+			what += " (" + c.Case + ")"
+		}
+		if c.Cost {
+			what += ", cost"
+		}
+		borrowed := ""
+		if c.Estimate != nil {
+			borrowed = c.Estimate.Borrowed
+		}
+		rows = append(rows, []string{c.Side + " / " + c.Control, what, c.Verdict, effectText(c), medians(c), percent(c.GainOfMediansPct), fmt.Sprintf("%d / %d", c.NSide, c.NControl), borrowed, c.Reason})
+	}
+	s.rows("comparisons", []string{"sides", "metric", "verdict", "effect", "medians", "of medians", "arms", "noise borrowed from", "why"}, nil, rows)
+	return nil
+}
+
+func (s *shower) groupArms(g *record.Group) {
+	var rows [][]string
+	for _, a := range g.Arms {
+		block := "–"
+		if a.Block >= 0 {
+			block = strconv.Itoa(a.Block)
+		}
+		attempt := ""
+		if a.Attempt > 0 {
+			attempt = strconv.Itoa(a.Attempt)
+		}
+		purpose := a.Purpose
+		if purpose == "measured" {
+			purpose = ""
+		}
+		rows = append(rows, []string{s.d.Short(s.ctx, a.ID), a.Label, block, attempt, purpose, a.Disposition, armValue(a, g.Primary), armValue(a, "ttft_ms"), a.Reason})
+	}
+	s.rows("arms", []string{"id", "side", "block", "attempt", "purpose", "disposition", g.Primary, "ttft_ms", "why"}, []int{2, 3, 6, 7}, rows)
+}
+
+// failed shows the findings that were no pass.
+func (s *shower) failed(g *record.Group) {
+	var rows [][]string
+	for _, a := range g.Arms {
+		for _, f := range a.Findings {
+			if f.Outcome != record.Pass {
+				rows = append(rows, append([]string{s.d.Short(s.ctx, a.ID), a.Label}, findingRow(f)...))
+			}
+		}
+	}
+	s.rows("gates that did not pass", append([]string{"arm", "side"}, findingHeader()...), nil, rows)
+}
+
+func findingHeader() []string {
+	return []string{"gate", "phase", "outcome", "observed", "wanted", "required", "why"}
+}
+
+func findingRow(f record.Finding) []string {
+	required := ""
+	if f.Required {
+		required = "required"
+	}
+	why := f.Reason
+	if f.Error != "" {
+		why = strings.TrimPrefix(why+"; mistake in the gate: "+f.Error, "; ")
+	}
+	return []string{f.Gate, f.Phase, f.Outcome, f.Observed, f.Limit, required, why}
+}
+
+// arm shows everything of one arm but its samples.
+func (s *shower) arm(id string) error {
+	a, err := s.d.Arm(s.ctx, id)
+	if err != nil {
+		return err
+	}
+	log, err := s.d.Log(s.ctx, id)
+	if err != nil {
+		return err
+	}
+	if s.asJSON {
+		return indentedJSON(s.w, struct {
+			*record.Arm
+			LogText string `json:"log,omitempty"`
+		}{a, log})
+	}
+	s.line("arm %s  side %s  %s", a.ID, a.Label, a.Disposition)
+	if a.Reason != "" {
+		s.line("  why: %s", a.Reason)
+	}
+	s.line("  of group %s, block %d slot %d attempt %d, %s", s.d.Short(s.ctx, a.GroupID), a.Block, a.Slot, a.Attempt, a.Purpose)
+	s.line("  started %s, took %s, of it flow's own %s", when(a.WallStartNS), seconds(a.MonoEndNS-a.MonoStartNS), seconds(a.OverheadNS))
+	for _, n := range a.Neighbours {
+		s.line("  neighbour: %s", n)
+	}
+	if a.Process != nil {
+		s.process(a)
+	}
+	var rows [][]string
+	for _, r := range a.Requests {
+		rows = append(rows, []string{strconv.Itoa(r.Index), r.Case, r.Mark, strings.TrimSpace(r.Status + " " + r.ErrorKind), value(r.Values, "ttft_ms"), value(r.Values, "decode_tok_s"),
+			number(r.PromptTokens), number(r.CompletionTokens), number(r.CachedTokens), strconv.Itoa(r.Frames), r.FinishReason, shorten(r.TextSHA, 9), r.Error})
+	}
+	s.rows("requests", []string{"#", "case", "mark", "status", "ttft_ms", "decode_tok_s", "prompt", "completion", "cached", "frames", "finish", "text", "error"}, []int{0, 4, 5, 6, 7, 8, 9}, rows)
+	rows = nil
+	for _, m := range a.Metrics {
+		v := "not measured"
+		if m.Value != nil {
+			v = cellText(*m.Value)
+		} else if m.Withheld != nil {
+			v = "withheld (" + cellText(*m.Withheld) + ")"
+		}
+		rows = append(rows, []string{m.Name, m.Case, v, m.Unit, m.Source, m.Rule, m.Why})
+	}
+	s.rows("metrics", []string{"metric", "case", "value", "unit", "source", "rule", "why"}, []int{2}, rows)
+	rows = nil
+	for _, f := range a.Findings {
+		rows = append(rows, findingRow(f))
+	}
+	s.rows("findings", findingHeader(), nil, rows)
+	rows = nil
+	for _, e := range a.Evidence {
+		found := "not found"
+		if e.Found {
+			found = "found"
+		}
+		rows = append(rows, []string{e.Lever, found, e.Kind, e.What, e.When, e.Observed, e.Error})
+	}
+	s.rows("evidence", []string{"lever", "found", "kind", "asked for", "at", "seen", "error"}, nil, rows)
+	rows = nil
+	for _, p := range a.Steps {
+		rows = append(rows, []string{p.Name, seconds(p.EndNS - p.StartNS)})
+	}
+	s.rows("steps", []string{"step", "took"}, []int{1}, rows)
+	s.tail(log)
+	return nil
+}
+
+func (s *shower) process(a *record.Arm) {
+	p := a.Process
+	s.line("  %s", cellText(strings.Join(p.Argv, " ")))
+	ended := ""
+	if p.ExitCode != nil {
+		ended = fmt.Sprintf(", exit code %d", *p.ExitCode)
+	}
+	if p.Signal != "" {
+		ended += ", signal " + p.Signal
+	}
+	if p.StoppedBy != "" {
+		ended += ", stopped by " + p.StoppedBy
+	}
+	if p.OOMKilled {
+		ended += ", out of memory"
+	}
+	ready := ""
+	if p.ReadyNS > 0 {
+		ready = ", ready after " + seconds(p.ReadyNS-p.LaunchNS)
+	}
+	s.line("  pid %d%s%s%s", p.Pid, ready, ended, at(p.Version))
+}
+
+// tail is the end of the engine's log.
+func (s *shower) tail(log string) {
+	if log == "" {
+		return
+	}
+	lines := strings.Split(strings.TrimRight(log, "\n"), "\n")
+	title := "log"
+	if len(lines) > 20 {
+		title = fmt.Sprintf("log, the last 20 of %d lines", len(lines))
+		lines = lines[len(lines)-20:]
+	}
+	s.line("\n%s", title)
+	for _, l := range lines {
+		s.line("  %s", cellText(l))
+	}
+}
+
+// headline is the comparison that the verdict is about: the first on the primary metric.
+func headline(g *record.Group) *record.Comparison {
+	for i := range g.Comparisons {
+		if c := &g.Comparisons[i]; !c.Cost {
+			return c
+		}
+	}
+	return nil
+}
+
+func verdictText(g *record.Group) string {
+	if g.Verdict == "" {
+		return "unfinished"
+	}
+	return g.Verdict
+}
+
+// effectText is "+10.2 % [+9.1, +11.3]".
+func effectText(c *record.Comparison) string {
+	if c == nil || c.Estimate == nil {
+		return ""
+	}
+	e := c.Estimate
+	t := pctText(e.Effect, true)
+	if e.Low != nil && e.High != nil {
+		t += fmt.Sprintf(" [%+.2f, %+.2f]", 100**e.Low, 100**e.High)
+	}
+	return t
+}
+
+func pctText(ratio float64, sign bool) string {
+	if sign {
+		return fmt.Sprintf("%+.2f %%", 100*ratio)
+	}
+	return strconv.FormatFloat(100*ratio, 'g', 4, 64) + " %"
+}
+
+func percent(p *float64) string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("%+.2f %%", *p)
+}
+
+func medians(c *record.Comparison) string {
+	if c == nil || c.MedianControl == nil || c.MedianSide == nil {
+		return ""
+	}
+	return cellText(*c.MedianControl) + " → " + cellText(*c.MedianSide)
+}
+
+// armCounts is "8 ok, 1 invalid".
+func armCounts(g *record.Group) string {
+	count := map[string]int{}
+	for _, a := range g.Arms {
+		count[a.Disposition]++
+	}
+	var parts []string
+	for _, d := range []string{record.OK, record.Invalid, record.Failed, record.Infeasible, record.Interrupted, record.Superseded} {
+		if count[d] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count[d], d))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func armValue(a *record.Arm, metric string) string { return value(a.Metrics, metric) }
+
+// value is a metric's values, one a case.
+func value(ms []record.Metric, name string) string {
+	var parts []string
+	for _, m := range ms {
+		switch {
+		case m.Name != name:
+		case m.Value != nil:
+			parts = append(parts, cellText(*m.Value))
+		case m.Withheld != nil:
+			parts = append(parts, "withheld")
+		}
+	}
+	return strings.Join(parts, " / ")
+}
+
+func number(p *int) string {
+	if p == nil {
+		return ""
+	}
+	return strconv.Itoa(*p)
+}
+
+func when(wallNS int64) string {
+	return time.Unix(0, wallNS).UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+func lasted(from int64, to *int64) string {
+	if to == nil {
+		return ""
+	}
+	return ", took " + seconds(*to-from)
+}
+
+// seconds is a duration with three digits.
+func seconds(ns int64) string {
+	d := time.Duration(ns)
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.String()
+}
+
+// at is ", X" where there is an X.
+func at(s string) string {
+	if s == "" {
+		return ""
+	}
+	return ", " + s
+}
+
+func machineText(m record.Machine) string {
+	parts := []string{m.Host}
+	for _, k := range []string{"cpu_model", "gpu0"} {
+		if m.Facts[k] != "" {
+			parts = append(parts, m.Facts[k])
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func sortedNames(m map[string]string) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
