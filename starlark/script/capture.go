@@ -2,6 +2,7 @@ package script
 
 import (
 	"fmt"
+	"slices"
 
 	"flow/starlark/diag"
 
@@ -27,25 +28,44 @@ func CheckCapture(fn starlark.Value) error {
 // Capture is CheckCapture for a function that will run elsewhere: it also freezes fn with everything it
 // captured, and remembers who did that ("gate no_swap_growth"), so that the error of a later append can say so.
 func (l *Loader) Capture(what string, fn starlark.Value) error {
-	names, err := captured(fn)
+	vars, err := captured(fn)
 	if err != nil {
 		return err
 	}
 	fn.Freeze()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.frozen == nil {
-		l.frozen = make(map[string]string)
-	}
-	for _, n := range names {
-		if l.frozen[n] == "" {
-			l.frozen[n] = what
+	for _, b := range vars {
+		v := capturedVar{b.Name, toPos(b.Pos), what}
+		if !slices.ContainsFunc(l.frozen, func(w capturedVar) bool { return w.pos == v.pos }) { // the first froze it
+			l.frozen = append(l.frozen, v)
 		}
 	}
 	return nil
 }
 
-func captured(fn starlark.Value) (names []string, err error) {
+// capturedVar is a variable, where it is bound, and what captured and so froze its value.
+type capturedVar struct {
+	name string
+	pos  diag.Pos
+	by   string
+}
+
+// freezer is what captured the variable of that name that is seen from a place; "" when nothing did.
+func (l *Loader) freezer(name string, at diag.Pos) string {
+	l.mu.Lock()
+	vars := slices.Clone(l.frozen)
+	l.mu.Unlock()
+	def := l.enclosingDef(at)
+	for _, v := range vars {
+		if v.name == name && v.pos.File == at.File && l.enclosingDef(v.pos) == def {
+			return v.by
+		}
+	}
+	return ""
+}
+
+func captured(fn starlark.Value) (vars []starlark.Binding, err error) {
 	w := captureWalk{seen: make(map[starlark.Value]bool)}
 	if c := w.find(fn); c != "" {
 		where := ""
@@ -55,7 +75,7 @@ func captured(fn starlark.Value) (names []string, err error) {
 		return nil, &diag.Error{Kind: diag.Workflow, Msg: fmt.Sprintf("%s%s captures %s", functionName(fn), where, c),
 			Fix: fmt.Sprintf("read what the function needs from %s before, and let it capture that", c)}
 	}
-	return w.names, nil
+	return w.vars, nil
 }
 
 func functionName(v starlark.Value) string {
@@ -66,8 +86,8 @@ func functionName(v starlark.Value) string {
 }
 
 type captureWalk struct {
-	seen  map[starlark.Value]bool
-	names []string // of captured variables
+	seen map[starlark.Value]bool
+	vars []starlark.Binding // captured
 }
 
 // find is the name of the first capability in v.
@@ -90,7 +110,7 @@ func (w *captureWalk) find(v starlark.Value) string {
 	case *starlark.Function:
 		for i := range v.NumFreeVars() {
 			b, x := v.FreeVar(i)
-			w.names = append(w.names, b.Name)
+			w.vars = append(w.vars, b)
 			inside = append(inside, x)
 		}
 		for i := range v.NumParams() {

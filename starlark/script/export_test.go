@@ -7,3 +7,6 @@ func HabitNames() (names []string) {
 	}
 	return names
 }
+
+// ResolveLabel is resolveLabel, for its fuzz target.
+func ResolveLabel(from, label string) (string, error) { return resolveLabel(from, label) }

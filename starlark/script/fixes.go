@@ -279,11 +279,9 @@ func frozenValue(s site) string {
 		instead = strings.ReplaceAll(strings.ReplaceAll(instead, "xs", name), "d =", name+" =")
 		instead = strings.ReplaceAll(instead, "= d |", "= "+name+" |")
 	}
-	s.loader.mu.Lock()
-	by := s.loader.frozen[name]
-	s.loader.mu.Unlock()
+	by := s.loader.freezer(name, s.pos)
 	switch {
-	case name != "" && by != "":
+	case by != "":
 		return fmt.Sprintf("%s captured %s, so it stays as it is; %s", by, name, instead)
 	case f != nil && slices.Contains(f.globals, name):
 		return fmt.Sprintf("globals do not change once their file has ended: copy %s in the function and return it", name)

@@ -2,6 +2,7 @@ package script_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -71,4 +72,38 @@ func wellFormed(t *testing.T, err error) {
 		t.Fatalf("got %+v", d)
 	}
 	_ = diag.Format(err)
+}
+
+// FuzzLabel: a resolved label is a clean path in the folder of the file that names it or in the library, and
+// resolves to itself.
+func FuzzLabel(f *testing.F) {
+	for _, from := range []string{"", "x.star", "a/b/x.star", "@flow//gates.star", "@flow//engines/sim.star"} {
+		for _, label := range []string{"y.star", "./y.star", "../y.star", "../../../y.star", "//y.star", "/y", "@flow//y.star", "@flow//../y", "a//b", "..", "\x00"} {
+			f.Add(from, label)
+		}
+	}
+	f.Fuzz(func(t *testing.T, from, label string) {
+		from, err := script.ResolveLabel("", from)
+		if err != nil {
+			return
+		}
+		got, err := script.ResolveLabel(from, label)
+		if err != nil {
+			var d *diag.Error
+			if !errors.As(err, &d) || d.Kind != diag.Workflow || d.Fix == "" {
+				t.Fatalf("got %#v", err)
+			}
+			return
+		}
+		path, inLibrary := strings.CutPrefix(got, script.LibraryPrefix)
+		if !fs.ValidPath(path) || path == "." || strings.Contains(path, "\\") {
+			t.Fatalf("%q from %q is %q", label, from, got)
+		}
+		if strings.HasPrefix(from, script.LibraryPrefix) && !inLibrary {
+			t.Fatalf("%q from %q leaves the library: %q", label, from, got)
+		}
+		if again, err := script.ResolveLabel("", got); err != nil || again != got {
+			t.Fatalf("%q resolves to %q, %v", got, again, err)
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"flow/starlark/diag"
 
@@ -31,7 +32,7 @@ func resolveLabel(from, label string) (string, error) {
 	switch {
 	case label == "":
 		return refuse("is empty", forms)
-	case strings.ContainsAny(label, "\\\x00") || !fs.ValidPath(strings.NewReplacer("/", "", ".", "").Replace(label)+"x"):
+	case strings.ContainsAny(label, "\\\x00") || !utf8.ValidString(label):
 		return refuse("is not a file name", "write labels with forward slashes: "+forms)
 	case strings.HasPrefix(label, LibraryPrefix):
 		prefix, rest = LibraryPrefix, label[len(LibraryPrefix):]
@@ -111,6 +112,9 @@ func (l *Loader) missing(fsys fs.FS, label, name string) string {
 		if _, err := fs.Stat(l.Library, name); err == nil {
 			return fmt.Sprintf("the library has one: load(%q, …)", LibraryPrefix+name)
 		}
+	}
+	if _, err := fs.Stat(fsys, name+".star"); err == nil {
+		return fmt.Sprintf("did you mean %q?", name+".star")
 	}
 	entries, err := fs.ReadDir(fsys, path.Dir(name))
 	if err != nil {

@@ -71,7 +71,7 @@ type Loader struct {
 	mu      sync.Mutex
 	modules map[string]starlark.StringDict // by resolved label; only complete, frozen modules
 	files   map[string]*file               // by label; everything that was read
-	frozen  map[string]string              // variable name to what captured it, for messages
+	frozen  []capturedVar                  // by Capture, for messages
 	loading chan struct{}                  // held by the outermost Load: files load one after the other
 	exports map[string]string              // name to library label, for "load it from"; nil until asked
 }

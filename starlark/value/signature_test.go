@@ -18,7 +18,7 @@ type taken struct {
 	name, pick, data string
 	env, args        map[string]string
 	tags             []string
-	n, depth         int
+	n                int
 	big, size        int64
 	x, ratio         float64
 	on               bool
@@ -30,7 +30,7 @@ type taken struct {
 	extra            starlark.Tuple
 }
 
-// unknownUnit is a cause with a type, which an error must not lose.
+// errUnit is a cause with a type, which an error must not lose.
 var errUnit = errors.New("unknown unit")
 
 func (g *taken) signature() value.Signature {

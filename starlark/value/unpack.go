@@ -312,7 +312,7 @@ func Dict(into *map[string]string) Unpacker {
 	})
 }
 
-// Entries takes a dict with text keys, each value with one. Keys come in the order they were written.
+// Entries takes a dict with text keys, into a new map, each value with one.
 func Entries[T any](want string, done func(map[string]T), one func(v starlark.Value) (T, error)) Unpacker {
 	return typed(want, func(d *starlark.Dict) error {
 		m := make(map[string]T, d.Len())
