@@ -23,7 +23,7 @@ import (
 // of which a part is not would be kept by mistake.
 func Judge(g *record.Group, past []*record.Group) {
 	Borrow(g, past)
-	v := look(g, looksAtResults(g))
+	v := look(g, looksAtResults(g), true)
 	g.Comparisons, g.Verdict, g.Reason, g.Warnings = v.comparisons, v.verdict, v.reason, v.warnings
 }
 
@@ -34,7 +34,8 @@ type verdict struct {
 	reason      string
 	warnings    []string
 	blocks      int // valid ones
-	looks       int
+	looks       int // how many the group may take; 0 when none is taken
+	plan        bool
 }
 
 func (v *verdict) warn(format string, args ...any) {
@@ -85,13 +86,17 @@ func firstLook(g *record.Group) int {
 // looksOf is how many looks the group may take: one after every block from the first look to its cap.
 func looksOf(g *record.Group) int { return max(1, g.Cap-firstLook(g)+1) }
 
-// look judges the group as it stands; sequential gives the interval the level of its looks.
-func look(g *record.Group, sequential bool) verdict {
-	v := verdict{}
+// look judges the group as it stands; sequential gives the interval the level of its looks, plan asks how
+// many blocks are still needed.
+func look(g *record.Group, sequential, plan bool) verdict {
+	v := verdict{plan: plan}
 	rule := stats.Rule{MinEffect: g.MinEffect, Lower: g.Better == "lower"}
 	if sequential {
 		v.looks = looksOf(g)
 		rule.P = stats.PocockP(v.looks)
+	}
+	if sideOf(g, g.Control) == nil {
+		return v.end(record.Invalid, "the control %q is not one of the sides", g.Control)
 	}
 	for _, a := range g.Arms {
 		if measured(a) && a.Disposition == record.Infeasible {
@@ -183,7 +188,7 @@ func (v *verdict) compare(g *record.Group, blocks []BlockState, side, metric, cs
 	}
 	cmp := record.Comparison{Side: side, Control: g.Control, Case: cs, Metric: metric}
 	published(&cmp, c, c.raw)
-	if len(c.raw) == 0 {
+	if cmp.NControl == 0 || cmp.NSide == 0 {
 		cmp.Verdict, cmp.Reason = record.Invalid, "no block has "+metric+" on both sides"+caseWords(cs)
 		if len(c.left) > 0 {
 			cmp.Reason += ": " + c.left[0]
@@ -205,7 +210,7 @@ func (v *verdict) compare(g *record.Group, blocks []BlockState, side, metric, cs
 	}
 	cmp.Verdict, cmp.Reason = rule.Verdict(e)
 	cmp.Reason = strings.TrimSuffix(effectWords(cmp.Estimate)+"; "+cmp.Reason, "; ")
-	if cmp.Verdict == record.Inconclusive {
+	if cmp.Verdict == record.Inconclusive && v.plan {
 		target := rule.MinEffect
 		if target == 0 {
 			target = math.Abs(effect)

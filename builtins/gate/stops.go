@@ -16,7 +16,7 @@ import (
 // first look is after two blocks, or after one with at least eight borrowed degrees of freedom in
 // g.Noise. It judges from the arms and from g.Noise alone, whatever g.Comparisons says.
 func Decided(g *record.Group) string {
-	v := look(g, true)
+	v := look(g, true, false)
 	if v.blocks < firstLook(g) {
 		return ""
 	}

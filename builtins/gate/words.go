@@ -12,19 +12,26 @@ import (
 )
 
 // signed is a ratio minus one as a percentage with its sign, "+2.06 %".
-func signed(x float64) string { return fmt.Sprintf("%+.*f %%", digits(x), 100*x) }
+func signed(x float64) string {
+	if math.Abs(x) >= 1e4 { // a factor says more, and a percentage may not be a number any more
+		return fmt.Sprintf("×%.4g", 1+x)
+	}
+	return fmt.Sprintf("%+.*f %%", digits(x), 100*x)
+}
 
 // share is the same without a sign.
 func share(x float64) string { return fmt.Sprintf("%.*f %%", digits(x), 100*x) }
 
 func digits(x float64) int {
 	switch x = math.Abs(100 * x); {
-	case x >= 100 || x == 0:
+	case x >= 100:
 		return 1
-	case x >= .1:
+	case x >= .1 || x == 0:
 		return 2
+	case x >= .01:
+		return 3
 	}
-	return min(6, 2-int(math.Floor(math.Log10(x))))
+	return 4
 }
 
 // effectWords is an estimate in one line: "+2.06 % [+1.86 %, +2.25 %] at 95 %, 2 quads".

@@ -37,7 +37,7 @@ func MDE(k, df, p, power float64) (sds float64, ok bool) {
 
 // chiNodes are the middles of equally likely slices of s/σ, from the smallest.
 func chiNodes(df float64) []float64 {
-	const n = 48
+	const n = 64
 	if df > 1e5 {
 		return []float64{1}
 	}
@@ -45,7 +45,7 @@ func chiNodes(df float64) []float64 {
 	u := make([]float64, n)
 	for i := range u {
 		q := (float64(i) + .5) / n
-		if df > 15 { // Wilson and Hilferty, good to four digits from here on and much faster
+		if df > 6 { // Wilson and Hilferty, good to three digits from here on and much faster
 			w := 2 / (9 * df)
 			u[i] = math.Pow(1-w+distuv.UnitNormal.Quantile(q)*math.Sqrt(w), 1.5)
 			continue

@@ -101,11 +101,16 @@ func Pool(units []Unit) (n *Noise, left []string) {
 	})
 	if len(us) >= minUnits {
 		var scaled []float64
+		middle, far := map[float64]float64{}, map[float64]float64{} // quantiles by df: there are few
 		for _, u := range us {
-			scaled = append(scaled, u.SS/distuv.ChiSquared{K: u.DF}.Quantile(.5))
+			if _, ok := middle[u.DF]; !ok {
+				middle[u.DF] = distuv.ChiSquared{K: u.DF}.Quantile(.5)
+				far[u.DF] = distuv.ChiSquared{K: u.DF}.Quantile(.9995)
+			}
+			scaled = append(scaled, u.SS/middle[u.DF])
 		}
 		robust := Median(scaled)
-		excess := func(u Unit) float64 { return u.SS / distuv.ChiSquared{K: u.DF}.Quantile(.9995) }
+		excess := func(u Unit) float64 { return u.SS / far[u.DF] }
 		slices.SortStableFunc(us, func(a, b Unit) int { // largest first
 			switch x, y := excess(a), excess(b); {
 			case x > y:

@@ -1,0 +1,677 @@
+package gate
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"flow/builtins/stats"
+	"flow/workflows/plan"
+	"flow/workflows/record"
+)
+
+func warned(g *record.Group, words string) bool {
+	return strings.Contains(strings.Join(g.Warnings, "\n"), words)
+}
+
+// quadsOf is a group of quads with a true effect, noise and drift, on logarithms.
+func quadsOf(r *rand.Rand, n int, effect, sd, drift float64) *record.Group {
+	g := ab("")
+	for q := range n {
+		labels := "ABBA"
+		if q%2 == 1 {
+			labels = "BAAB"
+		}
+		var y []float64
+		for i, l := range labels {
+			x := math.Log(100) + sd*r.NormFloat64() + drift*float64(4*q+i)
+			if l == 'B' {
+				x += effect
+			}
+			y = append(y, math.Exp(x))
+		}
+		block(g, q, labels, y...)
+	}
+	return g
+}
+
+func TestJudgeVerdicts(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		g      func() *record.Group
+		want   string
+		reason string
+		warn   string
+	}{
+		{"section 4's two quads", func() *record.Group {
+			return block(block(ab("ABBABAAB"), 0, "ABBA", 100.0, 102.3, 102.9, 101.1), 1, "BAAB", 103.0, 101.2, 101.5, 103.9)
+		}, record.Better, "+2.06 % [+1.86 %, +2.25 %] at 95 %, 2 quads", ""},
+		{"a loss", func() *record.Group {
+			return block(block(ab(""), 0, "ABBA", 100, 95, 95.1, 100), 1, "BAAB", 95, 100, 100.1, 95)
+		}, record.Worse, "-5.00 % [", ""},
+		{"lower is better", func() *record.Group {
+			g := ab("")
+			g.Better = "lower"
+			return block(block(g, 0, "ABBA", 100, 95, 95.1, 100), 1, "BAAB", 95, 100, 100.1, 95)
+		}, record.Better, "-5.00 % [", ""},
+		{"equivalent", func() *record.Group {
+			return block(block(ab(""), 0, "ABBA", 100, 100.1, 100, 100.1), 1, "BAAB", 100, 100.1, 100, 100)
+		}, record.Equivalent, "", ""},
+		{"one noisy quad", func() *record.Group { return block(ab(""), 0, "ABBA", 100, 104, 101, 99) }, record.Inconclusive, "the interval holds 0; about ", "two runs of side B: an observed range, not an interval"},
+		{"no residual variation", func() *record.Group { return block(ab(""), 0, "ABBA", 100, 102, 102, 100) }, record.Better, "+2.00 % [+2.00 %, +2.00 %]", "decode_tok_s: no residual variation, df=1"},
+		{"nothing changes", func() *record.Group { return block(ab(""), 0, "ABBA", 100, 100, 100, 100) }, record.Equivalent, "", "no residual variation"},
+		{"one pair", func() *record.Group { return block(ab("AB"), 0, "AB", 100, 105) }, record.Inconclusive, "+5.00 % without an interval, 1 block; no noise is known", "drift-confounded order AB"},
+		{"two pairs", func() *record.Group { return block(block(ab("AB"), 0, "AB", 100, 105), 1, "AB", 100, 105.1) }, record.Better, "", "drift-confounded order AB"},
+		{"ABAB with drift", func() *record.Group { return block(ab("ABAB"), 0, "ABAB", 100, 103, 102, 105) }, record.Better, "", "with a drift of +0.98 % an arm fitted the effect is +1.97 %"},
+		{"BAAB twice", func() *record.Group {
+			return block(block(ab("BAAB"), 0, "BAAB", 102, 100, 100, 102.1), 1, "BAAB", 102, 100, 100.1, 102)
+		}, record.Better, "", "all 2 quads have one orientation"},
+		{"nothing measured", func() *record.Group { return ab("") }, record.Invalid, "no arm was measured", ""},
+		{"an unfinished block", func() *record.Group { return block(ab(""), 0, "ABBA", 100, 110) }, record.Invalid, "no valid block: block 1: 2 of 4 arms", ""},
+		{"a block left out", func() *record.Group {
+			g := block(block(ab(""), 0, "ABBA", 100, 105, 105, 100.1), 1, "BAAB", 90, 100, 100, 105)
+			g.Arms[4].Disposition, g.Arms[4].Reason = record.Invalid, "gate clock: observed 762"
+			return g
+		}, record.Better, "1 quad", "block 2 left out: arm B1 is invalid: gate clock: observed 762"},
+		{"infeasible", func() *record.Group {
+			g := block(ab(""), 0, "ABBA", 100, 105, 105)
+			g.Arms[1].Disposition, g.Arms[1].Reason = record.Infeasible, "no such file: ./nothing"
+			return g
+		}, record.Infeasible, "side B cannot run: no such file: ./nothing", ""},
+		{"withheld", func() *record.Group {
+			g := block(block(ab(""), 0, "ABBA", 100, 105, 105, 100.1), 1, "BAAB", 105, 100, 100, 105)
+			v := 105.0
+			g.Arms[7].Metrics[0] = record.Metric{Name: "decode_tok_s", Withheld: &v, Why: "usage says 200 tokens, the log 180"}
+			return g
+		}, record.Better, "1 quad", "block 2 left out: arm B4: decode_tok_s is withheld: usage says 200 tokens, the log 180"},
+		{"all withheld", func() *record.Group {
+			g := block(ab(""), 0, "ABBA", 100, 105, 105, 100.1)
+			g.Arms[0].Metrics[0] = record.Metric{Name: "decode_tok_s", Why: "no usage"}
+			return g
+		}, record.Invalid, "no block has decode_tok_s on both sides: block 1 left out: arm A1: decode_tok_s was not measured: no usage", ""},
+		{"a value without a logarithm", func() *record.Group { return block(ab(""), 0, "ABBA", 0, 5, 5, 1) }, record.Inconclusive, "the values are not all positive", ""},
+		{"a gate of the group", func() *record.Group {
+			g := block(ab(""), 0, "ABBA", 100, 105, 105, 100.1)
+			g.Arms[2].Findings = []record.Finding{{Gate: "range", Scope: "group", Outcome: record.Pass, Required: true}}
+			g.Arms[3].Findings = []record.Finding{{Gate: "range", Scope: "group", Outcome: record.Fail, Required: true, Observed: "3 %", Limit: "2 %"}}
+			return g
+		}, record.Invalid, "gate range: observed 3 %, limit 2 %", ""},
+		{"an unconfirmed lever", func() *record.Group {
+			g := ab("", lever("env", plan.Confirm{Kind: plan.ConfirmNone, Reason: "the engine prints nothing"}))
+			return block(g, 0, "ABBA", 100, 105, 105, 100.1)
+		}, record.Better, "", "lever env is unconfirmed: the engine prints nothing"},
+		{"attached", func() *record.Group {
+			g := block(ab(""), 0, "ABBA", 100, 105, 105, 100.1)
+			g.Arms[2].Attached = true
+			return g
+		}, record.Better, "", "weaker evidence"},
+		{"an unbalanced record", func() *record.Group { return block(ab("ABBB"), 0, "ABBB", 100, 105, 105.1, 105.2) }, record.Better, "", ""},
+		{"sides without a control", func() *record.Group {
+			g := block(ab("ABBA"), 0, "ABBA", 1, 2, 3, 4)
+			g.Control = "X"
+			return g
+		}, record.Invalid, "", ""},
+	} {
+		g := c.g()
+		Judge(g, nil)
+		if g.Verdict != c.want || !strings.Contains(g.Reason, c.reason) || c.warn != "" && !warned(g, c.warn) {
+			t.Errorf("%s: got %s: %s\n\t%s", c.name, g.Verdict, g.Reason, strings.Join(g.Warnings, "\n\t"))
+		}
+		again := *g
+		Judge(&again, nil)
+		if !reflect.DeepEqual(g, &again) {
+			t.Errorf("%s: judged again, it says something else", c.name)
+		}
+	}
+}
+
+func TestCosts(t *testing.T) {
+	make := func(better string, limit float64, a, b float64) *record.Group {
+		g := block(ab(""), 0, "ABBA", 100, 105, 105.1, 100.1)
+		g.Costs = map[string]float64{"cost": limit}
+		g.CostsShown = []string{"shown", "absent"}
+		for i, l := range "ABBA" {
+			v := a
+			if l == 'B' {
+				v = b
+			}
+			v *= 1 + .0001*float64(i)
+			m := value("cost", v)
+			m.Better = better
+			g.Arms[i].Metrics = append(g.Arms[i].Metrics, m, value("shown", 3))
+		}
+		Judge(g, nil)
+		return g
+	}
+	for _, c := range []struct {
+		better      string
+		limit, a, b float64
+		broken      bool
+	}{
+		{"higher", -.03, 100, 98, false}, {"higher", -.03, 100, 96, true}, {"higher", -.03, 100, 120, false},
+		{"lower", .05, 100, 104, false}, {"lower", .05, 100, 106, true}, {"lower", .05, 100, 50, false},
+		{"", -.03, 100, 96, true}, {"", .05, 100, 106, true}, {"", .05, 100, 96, false},
+	} {
+		g := make(c.better, c.limit, c.a, c.b)
+		if g.Verdict != record.Better {
+			t.Errorf("%+v: verdict %s", c, g.Verdict)
+		}
+		n := 0
+		for _, x := range g.Comparisons {
+			if x.Metric == "cost" {
+				n++
+				if !x.Cost || x.CostBroken != c.broken || x.BlocksNeeded != nil {
+					t.Errorf("%+v: %+v", c, x)
+				}
+			}
+		}
+		if n != 1 || warned(g, "beyond its limit") != c.broken || !warned(g, "cost absent was not measured") {
+			t.Errorf("%+v: %v", c, g.Warnings)
+		}
+	}
+	// A cost of zeros has no ratio and breaks nothing; one without a value on an arm is said.
+	g := make("lower", .05, 0, 0)
+	if warned(g, "beyond") || g.Comparisons[1].MedianSide == nil {
+		t.Errorf("%v", g.Warnings)
+	}
+	g.Arms[1].Metrics[1].Value = nil
+	Judge(g, nil)
+	if !warned(g, "could not be held against its limit") {
+		t.Errorf("%v", g.Warnings)
+	}
+}
+
+func TestCases(t *testing.T) {
+	better, same, worse, unsure := []float64{100, 105, 105.1, 100}, []float64{100, 100.1, 100.1, 100}, []float64{100, 95, 95.1, 100}, []float64{100, 104, 101, 99}
+	for _, c := range []struct {
+		rule string
+		x, y []float64
+		want string
+	}{
+		{"", better, better, record.Better}, {"all", better, same, record.Inconclusive}, {"all", same, same, record.Equivalent},
+		{"all", better, worse, record.Worse}, {"all", better, unsure, record.Inconclusive},
+		{"worst", better, same, record.Equivalent}, {"worst", better, worse, record.Worse}, {"worst", better, better, record.Better},
+		{"each", better, worse, record.Inconclusive}, {"each", better, better, record.Better},
+		{"all", better, nil, record.Invalid}, {"each", better, nil, record.Invalid},
+	} {
+		g := ab("ABBA")
+		g.CaseRule = c.rule
+		block(g, 0, "ABBA", better...)
+		for i, a := range g.Arms {
+			a.Metrics = []record.Metric{value("decode_tok_s", 1)}
+			for j, y := range [][]float64{c.x, c.y} {
+				m := record.Metric{Name: "decode_tok_s", Case: []string{"4K", "32K"}[j], Why: "timed out"}
+				if y != nil {
+					m.Value = &y[i]
+				}
+				a.Metrics = append(a.Metrics, m)
+			}
+		}
+		Judge(g, nil)
+		if g.Verdict != c.want || len(g.Comparisons) != 2 || g.Comparisons[0].Case != "4K" {
+			t.Errorf("%s: got %s: %s, want %s", c.rule, g.Verdict, g.Reason, c.want)
+		}
+	}
+}
+
+func TestLadderRungsDiffer(t *testing.T) {
+	g := &record.Group{Role: record.RoleLadder, Order: "U S1 U S2 U", Control: "U", Primary: "decode_tok_s", Better: "higher", MinEffect: .01, Cap: 1,
+		Sides: []record.Side{{Label: "U"}, {Label: "S1"}, {Label: "S2"}}}
+	block(g, 0, g.Order, 100, 110, 100.1, 90, 100)
+	Judge(g, nil)
+	if g.Verdict != record.Inconclusive || !strings.HasPrefix(g.Reason, "rungs differ: S1 better (") || !strings.Contains(g.Reason, "S2 worse (") {
+		t.Errorf("got %s: %s", g.Verdict, g.Reason)
+	}
+	if !warned(g, "one run of side S1: an observed range, not an interval") {
+		t.Errorf("%v", g.Warnings)
+	}
+}
+
+// noise is a past group of quads with this noise, valid.
+func pastQuads(r *rand.Rand, id string, n int, sd float64) *record.Group {
+	g := quadsOf(r, n, 0, sd, 0)
+	g.ID, g.Name, g.SessionID, g.Verdict = id, id, "earlier", record.Inconclusive
+	return g
+}
+
+func TestKnownNoise(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	g := ab("")
+	g.Engine, g.Model = "e1", "m1"
+	wide := pastQuads(r, "other engine", 4, .5)
+	wide.Engine = "e2"
+	bad := pastQuads(r, "bad", 4, .5)
+	bad.Verdict = record.Invalid
+	old := pastQuads(r, "old", 4, .003)
+	n := KnownNoise(g, []*record.Group{wide, bad, old})
+	if n == nil || n.SD > .006 || n.SD < .0015 || n.DF != 7 || !strings.HasPrefix(n.From, "earlier sessions: ") {
+		t.Errorf("got %+v", n)
+	}
+	// This session's own first; others only while it lends too little.
+	mine := pastQuads(r, "mine", 2, .003)
+	mine.SessionID = g.SessionID
+	if n = KnownNoise(g, []*record.Group{mine, old}); n.DF != 10 || !strings.HasPrefix(n.From, "this session and earlier ones: ") {
+		t.Errorf("got %+v", n)
+	}
+	mine = pastQuads(r, "mine", 5, .003)
+	mine.SessionID = g.SessionID
+	if n = KnownNoise(g, []*record.Group{mine, old}); n.DF != 9 || !strings.HasPrefix(n.From, "this session: ") {
+		t.Errorf("got %+v", n)
+	}
+	if n = KnownNoise(g, nil); n != nil {
+		t.Errorf("got %+v", n)
+	}
+	// What was borrowed is written down once and does not change with what comes later.
+	block(g, 0, "ABBA", 100, 102, 102.1, 100.1)
+	Judge(g, []*record.Group{old})
+	first := g.Noise
+	Judge(g, []*record.Group{wide, mine, old})
+	if len(first) != 1 || !reflect.DeepEqual(first, g.Noise) || g.Comparisons[0].Estimate.BorrowedDF != 7 {
+		t.Errorf("got %+v after %+v", g.Noise, first)
+	}
+	if !warned(g, "from earlier sessions: ") {
+		t.Errorf("%v", g.Warnings)
+	}
+	// An effect and a drift of earlier groups are not noise.
+	n = KnownNoise(g, []*record.Group{func() *record.Group {
+		p := quadsOf(r, 6, .3, .003, .01)
+		p.ID, p.Verdict = "past", record.Better
+		return p
+	}()})
+	if n == nil || n.SD > .006 {
+		t.Errorf("got %+v", n)
+	}
+	abab := block(block(ab("ABAB"), 0, "ABAB", 100, 121, 102.1, 123), 1, "ABAB", 104, 125, 106, 127.2)
+	abab.ID = "past"
+	if n = KnownNoise(g, []*record.Group{abab}); n == nil || n.SD > .01 || n.DF != 2 {
+		t.Errorf("got %+v", n)
+	}
+}
+
+func TestDecided(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	clear := func(n int) *record.Group { return quadsOf(r, n, .05, .002, .001) }
+	if why := Decided(clear(1)); why != "" {
+		t.Errorf("after one quad without history: %s", why)
+	}
+	why := Decided(clear(2))
+	if !strings.HasPrefix(why, "better: +") || !strings.Contains(why, "at 97.79 %") || !strings.Contains(why, "look 1 of at most 3") {
+		t.Errorf("after two: %q", why)
+	}
+	g := clear(1)
+	g.Noise = []record.Noise{{Metric: "decode_tok_s", SD: .002, DF: 8, From: "history"}}
+	if why := Decided(g); !strings.Contains(why, "look 1 of at most 4") || !strings.Contains(why, "at 98.18 %") {
+		t.Errorf("after one with history: %q", why)
+	}
+	g.Noise[0].DF = 7
+	if why := Decided(g); why != "" {
+		t.Errorf("with seven degrees of freedom: %q", why)
+	}
+	if why := Decided(quadsOf(r, 2, .0005, .02, 0)); why != "" {
+		t.Errorf("undecided: %q", why)
+	}
+	if why := Decided(quadsOf(r, 3, 0, .0005, 0)); !strings.HasPrefix(why, "equivalent") {
+		t.Errorf("equivalent: %q", why)
+	}
+	if why := Decided(ab("")); why != "" {
+		t.Errorf("no arms: %q", why)
+	}
+	// Judged after the stop, the interval is at the level of the looks, and says so.
+	g = clear(2)
+	g.Sequential = true
+	Judge(g, nil)
+	e := g.Comparisons[0].Estimate
+	if math.Abs(1-e.Level-stats.PocockP(3)) > 1e-12 || e.Looks != 3 || !e.ValidAnytime {
+		t.Errorf("%+v", e)
+	}
+	g.Sequential, g.Stops = false, []string{"decided {}", "after"}
+	Judge(g, nil)
+	if g.Comparisons[0].Estimate.Looks != 3 {
+		t.Error("a stop by its name does not count as a look")
+	}
+	g.Stops = []string{"after"}
+	Judge(g, nil)
+	if e := g.Comparisons[0].Estimate; e.Level != .95 || e.Looks != 0 || e.ValidAnytime {
+		t.Errorf("%+v", e)
+	}
+	// Cases that are each settled, on different sides, are settled.
+	g = block(block(ab(""), 0, "ABBA", 100, 105, 105.1, 100), 1, "BAAB", 105, 100, 100.1, 105)
+	for _, a := range g.Arms {
+		v := 100.0 + .01*float64(a.Seq%3)
+		a.Metrics[0].Case = "4K"
+		a.Metrics = append(a.Metrics, record.Metric{Name: "decode_tok_s", Case: "32K", Value: &v})
+	}
+	if why := Decided(g); !strings.HasPrefix(why, "inconclusive: not every case is better: 4K better") {
+		t.Errorf("got %q", why)
+	}
+}
+
+func TestHopeless(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	known := []record.Noise{{Metric: "decode_tok_s", SD: .003, DF: 12, From: "history"}}
+	for _, c := range []struct {
+		name string
+		g    *record.Group
+		n    []record.Noise
+		want string
+	}{
+		{"a loss after two quads", quadsOf(r, 2, -.02, .002, .001), nil, "and 1.00 % is asked for"},
+		{"nothing after three calm quads", quadsOf(r, 3, 0, .001, 0), nil, "the best it can still be is"},
+		{"a win", quadsOf(r, 2, .05, .002, 0), nil, ""},
+		{"unsure", quadsOf(r, 2, 0, .02, 0), nil, ""},
+		{"one pair far outside", block(ab(""), 0, "ABBA", 100, 92), known, "far outside the noise"},
+		{"one pair inside the noise", block(ab(""), 0, "ABBA", 100, 98.9), known, ""},
+		{"one pair without history", block(ab(""), 0, "ABBA", 100, 92), nil, ""},
+		{"one pair, much better", block(ab(""), 0, "ABBA", 100, 109), known, ""},
+		{"three arms", block(ab(""), 0, "BAAB", 92, 100, 100.1), known, "far outside the noise"},
+		{"one arm", block(ab(""), 0, "ABBA", 100), known, ""},
+		{"one quad without history, beaten", block(ab(""), 0, "ABBA", 100, 92, 92.1, 100.2), nil, "more than five times what either side varies by"},
+		{"one quad without history, close", block(ab(""), 0, "ABBA", 100, 97.5, 97.5, 100), nil, ""},
+		{"one quad without history, wild", block(ab(""), 0, "ABBA", 100, 90, 80, 100), nil, ""},
+		{"nothing measured", ab(""), known, ""},
+	} {
+		c.g.Noise = c.n
+		if got := Hopeless(c.g); (got != "") != (c.want != "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+	// Lower is better: the same, mirrored.
+	g := block(ab(""), 0, "ABBA", 100, 109)
+	g.Better, g.Noise = "lower", known
+	if why := Hopeless(g); !strings.Contains(why, "+9.00 %") {
+		t.Errorf("got %q", why)
+	}
+	g.Arms[1].Metrics[0] = value("decode_tok_s", 92)
+	if why := Hopeless(g); why != "" {
+		t.Errorf("got %q", why)
+	}
+	// A ladder is hopeless only when every rung is.
+	l := &record.Group{Order: "U S1 U S2 U", Control: "U", Primary: "decode_tok_s", Better: "higher", Cap: 1, Noise: known,
+		Sides: []record.Side{{Label: "U"}, {Label: "S1"}, {Label: "S2"}}}
+	block(l, 0, l.Order, 100, 90, 100.1, 110, 100)
+	if why := Hopeless(l); why != "" {
+		t.Errorf("got %q", why)
+	}
+	l.Arms[3].Metrics[0] = value("decode_tok_s", 90)
+	if why := Hopeless(l); !strings.HasPrefix(why, "no rung can become better") {
+		t.Errorf("got %q", why)
+	}
+}
+
+// sessions is how many sessions a simulated rate has; FLOW_SESSIONS asks for more.
+func sessions(t testing.TB) int {
+	if n, err := strconv.Atoi(os.Getenv("FLOW_SESSIONS")); err == nil && n > 0 {
+		return n
+	}
+	if testing.Short() {
+		return 1000
+	}
+	return 2000
+}
+
+// session runs the default screen (decided, hopeless, at most 4 quads) on simulated arms and gives what it
+// ends with.
+func session(r *rand.Rand, past []*record.Group, effect, sd, drift float64) (g *record.Group, quads int) {
+	whole := quadsOf(r, 4, effect, sd, drift)
+	g = ab("")
+	g.MinEffect, g.Sequential = 0, true
+	Borrow(g, past)
+	for q := range 4 {
+		g.Arms = append(g.Arms, whole.Arms[4*q:4*q+4]...)
+		if why := Decided(g); why != "" {
+			g.Stopped = "decided: " + why
+			break
+		}
+		if why := Hopeless(g); why != "" {
+			g.Stopped = "hopeless: " + why
+			break
+		}
+	}
+	Judge(g, past)
+	return g, len(g.Arms) / 4
+}
+
+// The default rule end to end: false verdicts under no effect, with drift, with and without history; and that
+// a true effect of four sd of an arm is found in far fewer arms than the cap.
+func TestDefaultRuleErrors(t *testing.T) {
+	n := sessions(t)
+	for _, c := range []struct {
+		name   string
+		past   bool
+		effect float64
+		drift  float64
+	}{{"no effect", false, 0, 0}, {"drift of 1 sd an arm", false, 0, .003}, {"no effect, history", true, 0, 0}, {"a true effect, history", true, .012, .001}, {"a true effect", false, .012, 0}} {
+		r := rand.New(rand.NewPCG(9, uint64(len(c.name))))
+		count := map[string]int{}
+		quads := 0
+		for range n {
+			var past []*record.Group
+			if c.past {
+				past = []*record.Group{pastQuads(r, "old", 5, .003)}
+			}
+			g, q := session(r, past, c.effect, .003, c.drift)
+			count[g.Verdict]++
+			quads += q
+		}
+		t.Logf("%s: %v, %.2f quads", c.name, count, float64(quads)/float64(n))
+		rate := func(v string) float64 { return float64(count[v]) / float64(n) }
+		tol := 4 * math.Sqrt(.05*.95/float64(n))
+		if c.effect == 0 && (rate(record.Better)+rate(record.Worse) > .05+tol || rate(record.Better) > .03+tol) {
+			t.Errorf("%s: false verdicts %v of %d", c.name, count, n)
+		}
+		if c.effect > 0 && (rate(record.Better) < .95 || float64(quads)/float64(n) > 3) {
+			t.Errorf("%s: %v of %d in %.2f quads", c.name, count, n, float64(quads)/float64(n))
+		}
+	}
+}
+
+// How often hopeless() gives up a lever that is truly better by its min_effect, looking inside blocks too.
+func TestHopelessErrors(t *testing.T) {
+	n := sessions(t)
+	for _, c := range []struct {
+		name string
+		past bool
+		sd   float64
+	}{{"known noise", true, .003}, {"no history, calm", false, .003}, {"no history, noisy", false, .03}} {
+		r := rand.New(rand.NewPCG(10, uint64(len(c.name))))
+		gave := 0
+		for range n {
+			whole := quadsOf(r, 4, math.Log1p(.01), c.sd, 0)
+			g := ab("")
+			if c.past {
+				Borrow(g, []*record.Group{pastQuads(r, "old", 5, c.sd)})
+			}
+			for i, a := range whole.Arms {
+				g.Arms = append(g.Arms, a)
+				if i > 0 && Hopeless(g) != "" {
+					gave++
+					break
+				}
+			}
+		}
+		rate := float64(gave) / float64(n)
+		t.Logf("%s: %.4f", c.name, rate)
+		if rate > .035 {
+			t.Errorf("%s: a lever better by min_effect is given up in %.4f of sessions", c.name, rate)
+		}
+	}
+}
+
+// Swapping the labels of the sides turns every ratio over; scaling the metric changes no ratio; the order in
+// which arms are listed changes nothing.
+func TestJudgeProperties(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 11))
+	for range 500 {
+		g := quadsOf(r, 1+r.IntN(4), .03*r.NormFloat64(), .005, .002*r.NormFloat64())
+		Judge(g, nil)
+		e := g.Comparisons[0].Estimate
+
+		swapped := ab("")
+		scaled := ab("")
+		shuffled := ab("")
+		for _, a := range g.Arms {
+			x, y, z := *a, *a, *a
+			x.Label = map[string]string{"A": "B", "B": "A"}[a.Label]
+			v := *a.Metrics[0].Value * 37
+			y.Metrics = []record.Metric{value("decode_tok_s", v)}
+			swapped.Arms, scaled.Arms, shuffled.Arms = append(swapped.Arms, &x), append(scaled.Arms, &y), append(shuffled.Arms, &z)
+		}
+		r.Shuffle(len(shuffled.Arms), func(i, j int) {
+			shuffled.Arms[i], shuffled.Arms[j] = shuffled.Arms[j], shuffled.Arms[i]
+		})
+		for _, x := range []*record.Group{swapped, scaled, shuffled} {
+			Judge(x, nil)
+		}
+		s := swapped.Comparisons[0].Estimate
+		if math.Abs(s.Log+e.Log) > 1e-12 || math.Abs((1+*s.Low)*(1+*e.High)-1) > 1e-9 {
+			t.Fatalf("swapped: %+v of %+v", s, e)
+		}
+		flip := map[string]string{record.Better: record.Worse, record.Worse: record.Better}
+		if want, ok := flip[g.Verdict]; ok && math.Abs(e.Log) > .0103 && swapped.Verdict != want {
+			t.Fatalf("swapped: %s of %s", swapped.Verdict, g.Verdict)
+		}
+		if x := scaled.Comparisons[0].Estimate; math.Abs(x.Log-e.Log) > 1e-12 || math.Abs(*x.Low-*e.Low) > 1e-9 || scaled.Verdict != g.Verdict {
+			t.Fatalf("scaled: %+v of %+v", x, e)
+		}
+		if x := shuffled.Comparisons[0].Estimate; !reflect.DeepEqual(x, e) || shuffled.Reason != g.Reason {
+			t.Fatalf("shuffled: %+v of %+v", x, e)
+		}
+	}
+}
+
+// randomGroup is a small group of any kind, with anything wrong in it.
+func randomGroup(r *rand.Rand) *record.Group {
+	orders := []string{"", "ABBA", "BAAB", "ABAB", "AB", "BA", "ABBABAAB", "AABB", "ABA", "A B A B A", "ABB", "U S1 U S2 U", "U S1 S2 S2 S1 U", "Q"}
+	g := ab(orders[r.IntN(len(orders))])
+	if strings.HasPrefix(g.Order, "U") {
+		g.Control, g.Sides = "U", []record.Side{{Label: "U"}, {Label: "S1"}, {Label: "S2"}}
+	}
+	g.Cap, g.MinEffect = 1+r.IntN(5), []float64{0, .01, .5}[r.IntN(3)]
+	g.Sequential = r.IntN(2) == 0
+	g.Better = []string{"higher", "lower", ""}[r.IntN(3)]
+	g.CaseRule = []string{"", "all", "worst", "each"}[r.IntN(4)]
+	g.Stopped = []string{"", "hopeless: x"}[r.IntN(2)]
+	g.Costs = map[string]float64{"cost": r.NormFloat64() / 10}
+	values := []float64{0, -1, 1, 1, 100, 100.5, 101, 99, 1e308, 1e-308, math.MaxFloat64, math.SmallestNonzeroFloat64, math.NaN(), math.Inf(1)}
+	calm := r.IntN(2) == 0
+	labels := plan.Labels(g.Order)
+	for b := range r.IntN(5) {
+		l := labels
+		if len(l) == 0 {
+			l = plan.Labels([]string{"ABBA", "BAAB"}[r.IntN(2)])
+		}
+		for slot, label := range l {
+			if r.IntN(12) == 0 {
+				continue
+			}
+			a := &record.Arm{Label: label, Block: b, Slot: slot, Seq: len(g.Arms), Purpose: "measured", Disposition: record.OK, Group: g}
+			if r.IntN(15) == 0 {
+				a.Disposition = []string{record.Invalid, record.Failed, record.Superseded, record.Infeasible, ""}[r.IntN(5)]
+			}
+			for _, name := range []string{g.Primary, "cost"} {
+				for c := range 1 + r.IntN(2)*r.IntN(2) {
+					v := 100 + r.NormFloat64()
+					if !calm {
+						v = values[r.IntN(len(values))]
+					}
+					m := value(name, v)
+					m.Case = []string{"", "4K"}[c]
+					if r.IntN(15) == 0 {
+						m.Value, m.Withheld = nil, &v
+					}
+					a.Metrics = append(a.Metrics, m)
+				}
+			}
+			g.Arms = append(g.Arms, a)
+		}
+	}
+	return g
+}
+
+// checkFinite fails on any number that is not one, anywhere in what was judged.
+func checkFinite(t *testing.T, g *record.Group) {
+	t.Helper()
+	x := *g
+	x.Arms = nil
+	if _, err := json.Marshal(x); err != nil { // refuses NaN and infinities
+		t.Fatalf("order %q: %v\n%+v", g.Order, err, g.Comparisons)
+	}
+	if g.Verdict == "" || g.Reason == "" {
+		t.Fatalf("order %q: verdict %q without a reason or the other way round: %q", g.Order, g.Verdict, g.Reason)
+	}
+	text := g.Reason + strings.Join(g.Warnings, " ")
+	for _, c := range g.Comparisons {
+		text += c.Reason
+	}
+	for _, bad := range []string{"NaN", "Inf", "%!"} {
+		if strings.Contains(text, bad) {
+			t.Fatalf("order %q says %s: %s", g.Order, bad, text)
+		}
+	}
+}
+
+func judgeEverything(t *testing.T, r *rand.Rand) {
+	t.Helper()
+	past := []*record.Group{randomGroup(r), randomGroup(r)}
+	for _, p := range past {
+		p.ID, p.SessionID = "past", []string{"s", "t"}[r.IntN(2)]
+		Judge(p, nil)
+		checkFinite(t, p)
+	}
+	g := randomGroup(r)
+	Decided(g)
+	Judge(g, past)
+	checkFinite(t, g)
+	Decided(g)
+	Hopeless(g)
+	for _, a := range g.Arms {
+		JudgeArm(a)
+	}
+}
+
+func TestNoNaNAnywhere(t *testing.T) {
+	n := 4000
+	if testing.Short() {
+		n = 500
+	}
+	for seed := range uint64(n) {
+		judgeEverything(t, rand.New(rand.NewPCG(seed, 1)))
+	}
+}
+
+func FuzzJudge(f *testing.F) {
+	f.Add(uint64(1), uint64(2))
+	f.Fuzz(func(t *testing.T, a, b uint64) { judgeEverything(t, rand.New(rand.NewPCG(a, b))) })
+}
+
+func BenchmarkJudgeOneQuad(b *testing.B) {
+	g := block(ab(""), 0, "ABBA", 100, 104, 101, 99)
+	for b.Loop() {
+		Judge(g, nil)
+	}
+}
+
+func BenchmarkLookFourQuads(b *testing.B) {
+	g := quadsOf(rand.New(rand.NewPCG(1, 1)), 4, .001, .01, 0)
+	for b.Loop() {
+		Decided(g)
+		Hopeless(g)
+	}
+}
+
+func BenchmarkKnownNoise(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	var past []*record.Group
+	for range 50 {
+		past = append(past, pastQuads(r, "old", 2, .003))
+	}
+	g := ab("")
+	for b.Loop() {
+		KnownNoise(g, past)
+	}
+}
