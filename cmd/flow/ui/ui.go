@@ -132,10 +132,19 @@ func (l *Live) Result(text string) error {
 	return err
 }
 
-// Width is the columns of standard error, for results that are laid out by hand.
-func (l *Live) Width() int {
-	cols, _ := l.o.Size()
-	return cols
+// ReportOptions is how results look on standard output: the options of workflows/report. They are a plain
+// struct, so that this package knows facts only.
+func (l *Live) ReportOptions() struct {
+	Width   int
+	Unicode bool
+	Color   bool
+} {
+	k := LookOf(l.out)
+	return struct {
+		Width   int
+		Unicode bool
+		Color   bool
+	}{k.Width, k.Unicode, k.Color}
 }
 
 // Close shows what is still in the queue, erases the live view and says what was dropped. It waits for a
