@@ -265,7 +265,7 @@ func (p *printer) tree(v reflect.Value) {
 				p.put("%v %T %q;", n.Token, n.Value, fmt.Sprint(n.Value))
 			}
 		case *syntax.Ident:
-			p.put("%s;", n.Name)
+			p.put("name %s;", n.Name)
 		default:
 			p.tree(v.Elem())
 		}
