@@ -51,7 +51,7 @@ func (s *stat) share(of func(cpuTicks) uint64) (float64, bool) {
 	if part < of(s.before) || part-of(s.before) > whole {
 		return 0, false
 	}
-	return 100 * float64(part-of(s.before)) / float64(whole), true
+	return 100 * (float64(part-of(s.before)) / float64(whole)), true // in this order: never above 100
 }
 
 // parseStat reads (the intr line is as long as the machine has interrupts):

@@ -28,7 +28,6 @@ func openVmstat(o Options) Source {
 //	oom_kill 0
 func parseVmstat(b []byte, v *vmstat) error {
 	*v = vmstat{}
-	any := false
 	for len(b) > 0 {
 		var line []byte
 		line, b = cutLine(b)
@@ -51,9 +50,8 @@ func parseVmstat(b []byte, v *vmstat) error {
 		}
 		value, _ := cutField(rest)
 		*into = numberOf(value)
-		any = any || into.ok
 	}
-	if !any {
+	if !v.pswpin.ok && !v.pswpout.ok && !v.pgmajfault.ok && !v.oomKill.ok {
 		return errors.New("vmstat: none of pswpin, pswpout, pgmajfault, oom_kill")
 	}
 	return nil
