@@ -18,6 +18,7 @@ import (
 	"flow/starlark/script"
 	"flow/workflows/measure"
 	"flow/workflows/record"
+	"flow/workflows/report"
 	"flow/workflows/run"
 )
 
@@ -303,7 +304,7 @@ func (r *running) tell(groups []*record.Group) {
 	if r.flags.json {
 		return
 	}
-	o := r.live.ReportOptions()
+	o := report.Options(r.live.ReportOptions())
 	for _, g := range groups {
 		if g.Verdict != "" {
 			_ = report.Group(r.a.stdout, g, o)

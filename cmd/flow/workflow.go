@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"go.starlark.net/starlark"
@@ -160,4 +161,13 @@ func (w *workflow) paramsHelp() string {
 		}
 	}
 	return b.String()
+}
+
+// prompt is the text of a prompt file.
+func (w *workflow) prompt(label string) (string, error) {
+	if !filepath.IsAbs(label) {
+		label = filepath.Join(w.root, label)
+	}
+	b, err := os.ReadFile(label)
+	return string(b), err
 }
