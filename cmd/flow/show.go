@@ -174,7 +174,8 @@ func (s *shower) group(id string) error {
 	if order == "" {
 		order = "alternating quads"
 	}
-	s.line("  %s of session %s, %s, %s by %s, smallest effect of interest %s, at most %d blocks", g.Role, s.d.Short(s.ctx, g.SessionID), order, g.Primary, g.Better, pctText(g.MinEffect, false), g.Cap)
+	s.line("  %s of session %s, %s, at most %d blocks", g.Role, s.d.Short(s.ctx, g.SessionID), order, g.Cap)
+	s.line("  judged by %s (%s is better), smallest effect that counts %s", g.Primary, g.Better, pctText(g.MinEffect))
 	s.line("  started %s%s%s", when(g.WallStartNS), lasted(g.WallStartNS, g.WallEndNS), at(g.Pos))
 	for _, l := range []struct{ name, text string }{{"why", g.Reason}, {"stopped by", g.Stopped}} {
 		if l.text != "" {
@@ -402,17 +403,14 @@ func effectText(c *record.Comparison) string {
 		return ""
 	}
 	e := c.Estimate
-	t := pctText(e.Effect, true)
+	t := fmt.Sprintf("%+.2f %%", 100*e.Effect)
 	if e.Low != nil && e.High != nil {
 		t += fmt.Sprintf(" [%+.2f, %+.2f]", 100**e.Low, 100**e.High)
 	}
 	return t
 }
 
-func pctText(ratio float64, sign bool) string {
-	if sign {
-		return fmt.Sprintf("%+.2f %%", 100*ratio)
-	}
+func pctText(ratio float64) string {
 	return strconv.FormatFloat(100*ratio, 'g', 4, 64) + " %"
 }
 
