@@ -22,7 +22,7 @@ func sorted(s []string) []string {
 
 func newArm(env *Env, a plan.Arm) starlark.Value {
 	return &handle{
-		name: "arm", shown: "side " + a.Label(), impl: a, methods: methods("arm"), env: env,
+		name: "arm", shown: "side " + a.Label(), impl: a, env: env,
 		fields: map[string]func() starlark.Value{
 			"label":    func() starlark.Value { return text(a.Label()) },
 			"side":     func() starlark.Value { return &Decl[plan.Side]{sideKind, a.Side()} },
@@ -35,7 +35,7 @@ func newArm(env *Env, a plan.Arm) starlark.Value {
 
 func newProcess(env *Env, p plan.Process) starlark.Value {
 	return &handle{
-		name: "process", impl: p, methods: methods("process"), env: env,
+		name: "process", impl: p, env: env,
 		fields: map[string]func() starlark.Value{
 			"info": func() starlark.Value {
 				if i := p.Info(); i != nil {
@@ -70,7 +70,7 @@ func armFamily() Family {
 			var w *plan.Workload
 			err := c.Unpack(2,
 				value.Param{Name: "process", Required: true, Into: processInto(&p), Doc: "the engine: the result of arm.launch()"},
-				value.Param{Name: "workload", Default: "the side's", Into: pointTo(workloadKind, &w), Doc: "what to " + verb + " with"},
+				value.Param{Name: "workload", Default: "None", Into: pointTo(workloadKind, &w), Doc: "what to " + verb + " with; by default the workload of the side"},
 			)
 			if err != nil {
 				return nil, err
@@ -87,7 +87,7 @@ func armFamily() Family {
 			Name: "arm.launch", Doc: "Starts the side's engine with its levers and waits until it is ready.", Example: `process = arm.launch()`,
 			Func: func(c *Call) (starlark.Value, error) {
 				var e *plan.Engine
-				if err := c.Unpack(1, value.Param{Name: "engine", Default: "the side's", Into: pointTo(engineKind, &e), Doc: "another engine to launch"}); err != nil {
+				if err := c.Unpack(1, value.Param{Name: "engine", Default: "None", Into: pointTo(engineKind, &e), Doc: "another engine to launch; by default that of the side"}); err != nil {
 					return nil, err
 				}
 				if e == nil {

@@ -105,7 +105,16 @@ func (c *Call) Pos() diag.Pos {
 
 // Errorf is a mistake at the user's line, with what to write instead.
 func (c *Call) Errorf(fix, format string, args ...any) error {
-	return script.Error(c.Thread, c.Name, fmt.Sprintf(format, args...), fix)
+	msg := fmt.Sprintf(format, args...)
+	return script.Error(c.Thread, opOf(c.Name, msg), msg, fix)
+}
+
+// opOf is the operation to name before a message: none when the message begins with it.
+func opOf(op, msg string) string {
+	if strings.HasPrefix(msg, op+" ") {
+		return ""
+	}
+	return op
 }
 
 // wrap puts the user's line on an error that has none.
@@ -120,6 +129,9 @@ func (c *Call) wrap(err error) error {
 	if errors.As(err, &d) {
 		located := *d
 		located.Pos = c.Pos()
+		if located.Op == "" {
+			located.Op = c.Name
+		}
 		return &located
 	}
 	e := script.Error(c.Thread, c.Name, "", "")
@@ -147,18 +159,21 @@ func (b Builtin) bind(env *Env, recv starlark.Value) *starlark.Builtin {
 	})
 }
 
-// methods are the builtins of a capability, by name without its prefix.
-func methods(capability string) map[string]Builtin {
-	out := map[string]Builtin{}
-	for _, b := range Catalog() {
-		if c, m, ok := strings.Cut(b.Name, "."); ok && c == capability {
-			out[m] = b
+// methodsOf is the builtins of each capability, by name without its prefix.
+func methodsOf(catalog []Builtin) map[string]map[string]Builtin {
+	out := map[string]map[string]Builtin{}
+	for _, b := range catalog {
+		if c, m, ok := strings.Cut(b.Name, "."); ok && isCapability(c) {
+			if out[c] == nil {
+				out[c] = map[string]Builtin{}
+			}
+			out[c][m] = b
 		}
 	}
 	return out
 }
 
-// capabilities are the namespaces that are handed to functions and so are no predeclared names.
+// isCapability says whether a namespace is handed to functions, and so is no predeclared name.
 func isCapability(ns string) bool {
 	return slices.Contains([]string{"session", "arm", "process", "record"}, ns)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"go.starlark.net/starlark"
 
@@ -147,10 +148,14 @@ func pattern(to *string) value.Unpacker {
 			return value.Wrong(v, `RE2 pattern such as r"n_ubatch = 1024"`)
 		}
 		if _, err := regexp.Compile(s); err != nil {
-			return fmt.Errorf("got %q, want an RE2 pattern: %w", s, err)
+			fix := "escape what is meant literally, as in r\"\\(n = 1\\)\""
+			if strings.Contains(s, "(?=") || strings.Contains(s, "(?!") || strings.Contains(s, "(?<") {
+				fix = "RE2 has no look-around: match what stands there, and put a group around the part you want"
+			}
+			return say(fix, "got %q, want an RE2 pattern: %v", s, err)
 		}
 		if s == "" {
-			return fmt.Errorf("got an empty pattern, which matches everything")
+			return say("say what the engine prints, as in r\"n_ubatch = 1024\"", "got an empty pattern, which matches everything")
 		}
 		*to = s
 		return nil

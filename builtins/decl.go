@@ -85,11 +85,19 @@ func into[T any](k *kind[T], to *T) value.Unpacker {
 	return value.Func(k.name, func(v starlark.Value) error {
 		d, ok := v.(*Decl[T])
 		if !ok {
-			return value.Wrong(v, k.name)
+			return wrong(v, k.name)
 		}
 		*to = d.V
 		return nil
 	})
+}
+
+// wrong is value.Wrong, and says when only the call is missing.
+func wrong(v starlark.Value, want string) error {
+	if f, ok := v.(starlark.Callable); ok && f.Name() != "lambda" {
+		return say(f.Name()+"()", "got the function %s, want the %s that it returns", f.Name(), want)
+	}
+	return value.Wrong(v, want)
 }
 
 // pointTo unpacks a declaration into a pointer that stays nil when nothing is given.
@@ -97,7 +105,7 @@ func pointTo[T any](k *kind[T], to **T) value.Unpacker {
 	return value.Func(k.name, func(v starlark.Value) error {
 		d, ok := v.(*Decl[T])
 		if !ok {
-			return value.Wrong(v, k.name)
+			return wrong(v, k.name)
 		}
 		c := d.V
 		*to = &c

@@ -109,7 +109,7 @@ func engineFamily() Family {
 		}),
 		apiBuiltin(plan.APIChat, "OpenAI chat: POST /v1/chat/completions, streamed."),
 		apiBuiltin(plan.APICompletions, "OpenAI completions: POST /v1/completions, streamed. The prompt is sent as it is, without a chat template."),
-		apiBuiltin(plan.APILlama, "llama.cpp's own completion: POST /completion, streamed."),
+		apiBuiltin(plan.APILlama, "The own completion endpoint of llama.cpp: POST /completion, streamed."),
 	}}
 }
 
@@ -129,7 +129,7 @@ func engineCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "flags", Default: "{}", Into: aliases(&e.Flags), Example: `{"-ub": ["--ubatch-size"]}`, Doc: "other names of flags, so that a lever replaces whichever is there"},
 		value.Param{Name: "version", Default: "[]", Into: command(&e.Version), Example: `["llama-server", "--version"]`, Doc: "command whose output is the version"},
 		value.Param{Name: "origin", Default: "{}", Into: value.Dict(&e.Origin), Example: `{"repository": "…", "commit": "…"}`, Doc: "where the binary comes from: repository, commit, tag, patch, dirty, toolchain"},
-		value.Param{Name: "ready", Default: "ready.http(\"/health\") with api, else at once", Into: pointTo(readyKind, &readyGiven), Doc: "how one knows that it can be asked"},
+		value.Param{Name: "ready", Default: "None", Into: pointTo(readyKind, &readyGiven), Doc: "how one knows that it can be asked; by default ready.http(\"/health\") for a server that flow launches"},
 		value.Param{Name: "api", Default: "None", Into: pointTo(apiKind, &e.API), Doc: "how it is asked; None makes it a command engine"},
 		value.Param{Name: "metrics", Default: "[]", Into: listOf(metricKind, &e.Metrics, false), Doc: "what it reports by itself: metric(…) values"},
 		value.Param{Name: "evidence", Default: "[]", Into: command(&e.Evidence), Example: `["-lv", "4"]`, Doc: "arguments added on every side, so that the engine prints what levers confirm by"},
@@ -220,7 +220,7 @@ func command(to *[]string) value.Unpacker {
 	return value.Func(want, func(v starlark.Value) error {
 		if s, ok := starlark.AsString(v); ok {
 			words := strings.Fields(s)
-			return fmt.Errorf("got string, want list such as [%s]: a command never goes through a shell", quoteList(words))
+			return say("["+quoteList(words)+"]", "got string, want %s: a command never goes through a shell", want)
 		}
 		items, err := elements(v)
 		if err != nil {
@@ -390,5 +390,10 @@ func writeConfig(name string, v starlark.Value) (string, error) {
 
 // errorAt is a mistake at a place already known.
 func errorAt(pos diag.Pos, op, msg, fix string) error {
-	return &diag.Error{Pos: pos, Kind: diag.Workflow, Op: op, Msg: msg, Fix: fix}
+	return &diag.Error{Pos: pos, Kind: diag.Workflow, Op: opOf(op, msg), Msg: msg, Fix: fix}
+}
+
+// say is a mistake inside an argument that has a better fix than the form of the call.
+func say(fix, format string, args ...any) error {
+	return &diag.Error{Kind: diag.Workflow, Msg: fmt.Sprintf(format, args...), Fix: fix}
 }

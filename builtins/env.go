@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"go.starlark.net/starlark"
-	"go.starlark.net/starlarkstruct"
 
 	"flow/starlark/script"
 	"flow/workflows/record"
@@ -21,11 +20,12 @@ type Env struct {
 	// Decided and Hopeless read a group's record; "" is go on. nil makes stats.decided and stats.hopeless raise.
 	Decided, Hopeless func(*record.Group) string
 
-	params []*ParamInfo
+	params  []*ParamInfo
+	methods map[string]map[string]Builtin // of each capability: made once, arms and records are many
 }
 
 // NewEnv is an environment without parameters.
-func NewEnv() *Env { return &Env{Params: map[string]string{}} }
+func NewEnv() *Env { return &Env{Params: map[string]string{}, methods: methodsOf(Catalog())} }
 
 // envKey is the place of the Env among a loader's locals.
 const envKey = "builtins"
@@ -68,12 +68,31 @@ func (e *Env) predeclared(catalog []Builtin) starlark.StringDict {
 		if _, twice := out[ns]; twice {
 			panic(fmt.Sprintf("builtin %s is a function and a namespace", ns))
 		}
-		m := &starlarkstruct.Module{Name: ns, Members: spaces[ns]}
-		m.Freeze()
-		out[ns] = m
+		out[ns] = &namespace{ns, spaces[ns]}
 	}
 	return out
 }
+
+// namespace is the builtins behind a dot: confirm.log. Its type is its name, so that errors name it.
+type namespace struct {
+	name    string
+	members starlark.StringDict
+}
+
+var _ starlark.HasAttrs = (*namespace)(nil)
+
+func (n *namespace) String() string        { return n.name }
+func (n *namespace) Type() string          { return n.name }
+func (n *namespace) Freeze()               {} // builtins do not change
+func (n *namespace) Truth() starlark.Bool  { return true }
+func (n *namespace) Hash() (uint32, error) { return starlark.String(n.name).Hash() }
+func (n *namespace) AttrNames() []string   { return n.members.Keys() }
+
+// Attr is a builtin.
+func (n *namespace) Attr(name string) (starlark.Value, error) { return n.members[name], nil }
+
+// Digest is the name: what builtins do belongs to the version of flow.
+func (n *namespace) Digest() (string, error) { return "namespace " + n.name, nil }
 
 // envOf is the Env attached to a loader.
 func envOf(l *script.Loader) *Env {

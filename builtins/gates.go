@@ -198,13 +198,13 @@ func checkOf(l *script.Loader, g plan.Gate, fn starlark.Callable) plan.Check {
 		if g.Scope != "arm" {
 			f.Scope = g.Scope
 		}
-		v, err := l.Call(ctx, armWhat("gate", g.Name, a), fn, starlark.Tuple{newArmRecord(a, true)}, nil)
+		v, err := l.Call(ctx, armWhat("gate", g.Name, a), fn, starlark.Tuple{newArmRecord(envOf(l), a, true)}, nil)
 		if err != nil {
 			return f, err
 		}
 		d, ok := v.(*Decl[record.Finding])
 		if !ok {
-			return f, errorAt(g.Code.Pos, armWhat("gate", g.Name, a), fmt.Sprintf("its check returned %s, want ok(), bad() or unmeasured()", v.Type()), `return ok() or bad(reason = "…") on every path`)
+			return f, errorAt(g.Code.Pos, armWhat("gate", g.Name, a), fmt.Sprintf("its check returned %s, want ok(), bad() or unmeasured()", value.TypeName(v)), `return ok() or bad(reason = "…") on every path`)
 		}
 		f.Outcome, f.Observed, f.Limit, f.Reason = d.V.Outcome, d.V.Observed, d.V.Limit, d.V.Reason
 		return f, nil
@@ -268,11 +268,12 @@ func gatesInto(to *[]plan.Gate) value.Unpacker {
 	return value.Func(inner.Want(), func(v starlark.Value) error {
 		if items, err := elements(v); err == nil {
 			if i := slices.IndexFunc(items, func(x starlark.Value) bool { return x.Type() == "guard" || x.Type() == "stop" }); i >= 0 {
-				return fmt.Errorf("element %d: got %s, want gate: a %s goes into %ss =", i, items[i].Type(), items[i].Type(), items[i].Type())
+				kind := items[i].Type()
+				return say(fmt.Sprintf("%ss = [%s(…)]", kind, kind), "element %d: got %s, want gate", i, kind)
 			}
 			if i := slices.IndexFunc(items, func(x starlark.Value) bool { _, fn := x.(starlark.Callable); return fn }); i >= 0 {
 				name := items[i].(starlark.Callable).Name()
-				return fmt.Errorf("element %d: got the function %s, want a gate: call it, as in %s()", i, name, name)
+				return say(fmt.Sprintf("gates = [%s()]", name), "element %d: got the function %s, want the gate that it returns", i, name)
 			}
 		}
 		return inner.Unpack(v)

@@ -111,7 +111,7 @@ func sideCall(c *Call) (starlark.Value, error) {
 	err := c.Unpack(1,
 		value.Param{Name: "engine", Required: true, Into: engineOrProfile(&s.Engine, &base), Doc: "an engine, or a profile"},
 		value.Param{Name: "stack", Default: "[]", Into: listOf(leverKind, &stack, true), Doc: "levers on top, in order"},
-		value.Param{Name: "workload", Default: "the group's", Into: pointTo(workloadKind, &s.Workload), Doc: "a workload of its own"},
+		value.Param{Name: "workload", Default: "None", Into: pointTo(workloadKind, &s.Workload), Doc: "a workload of its own; by default that of the group"},
 	)
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func engineOrProfile(e *plan.Engine, stack *plan.Stack) value.Unpacker {
 }
 
 func probeCall(c *Call) (starlark.Value, error) {
-	var p plan.Probe
+	p := plan.Probe{Retries: 3}
 	err := c.Unpack(1,
 		value.Param{Name: "metric", Required: true, Into: nonEmpty(&p.Metric), Doc: "what must be inside the band"},
 		value.Param{Name: "above", Default: "None", Into: value.Maybe(&p.Above, value.Float), Doc: "at least this"},
@@ -159,8 +159,8 @@ func probeCall(c *Call) (starlark.Value, error) {
 	if p.Above == nil && p.Below == nil {
 		return nil, c.Errorf(fmt.Sprintf("probe(%q, above = 1600)", p.Metric), "probe has no band: give above or below")
 	}
-	if p.Retries < 0 || p.Pause < 0 {
-		return nil, c.Errorf(fmt.Sprintf("probe(%q, above = 1600, retries = 3, pause = \"30s\")", p.Metric), "got retries %d and pause %s, want none below 0", p.Retries, p.Pause)
+	if p.Retries < 1 {
+		return nil, c.Errorf(fmt.Sprintf("probe(%q, above = 1600, retries = 3)", p.Metric), "got retries %d, want at least 1", p.Retries)
 	}
 	return &Decl[plan.Probe]{probeKind, p}, nil
 }
@@ -172,14 +172,14 @@ func groupCall(c *Call) (starlark.Value, error) {
 	err := c.Unpack(1,
 		value.Param{Name: "name", Required: true, Into: nonEmpty(&g.Name), Doc: "how reports name it"},
 		value.Param{Name: "sides", Required: true, Into: sidesInto(&g.Sides), Example: twoSides, Doc: "dict from label to side(…), the control first"},
-		value.Param{Name: "order", Default: "alternating quads", Into: orderInto(&g.Order), Example: `"ABBA"`, Doc: "labels in time: \"BAAB\", or with spaces \"U S1 U S2 U\"; a list of labels does too"},
+		value.Param{Name: "order", Default: "None", Into: orderInto(&g.Order), Example: `"ABBA"`, Doc: "labels in time: \"BAAB\", or with spaces \"U S1 U S2 U\"; a list of labels does too. By default alternating quads"},
 		value.Param{Name: "workload", Default: "None", Into: pointTo(workloadKind, &work), Doc: "what every side is asked; a server engine needs one"},
-		value.Param{Name: "body", Default: "launch, confirm, warm, measure, stop", Into: value.Callable(&body), Doc: "function of an arm that acts it out"},
+		value.Param{Name: "body", Default: "None", Into: value.Callable(&body), Doc: "function of an arm that acts it out; by default launch, confirm, warm, measure, stop"},
 		value.Param{Name: "gates", Default: "[]", Into: gatesInto(&g.Gates), Doc: "gate(…) values"},
 		value.Param{Name: "guards", Default: "[]", Into: listOf(guardKind, &g.Guards, true), Doc: "guard(…) values"},
 		value.Param{Name: "stops", Default: "[]", Into: listOf(stopKind, &g.Stops, true), Doc: "stop(…) values"},
-		value.Param{Name: "primary", Default: "decode_tok_s, or a command engine's first metric with a direction", Into: value.String(&g.Primary), Doc: "the metric that the verdict is about"},
-		value.Param{Name: "better", Default: "the metric's own", Into: value.OneOf(&g.Better, "higher", "lower"), Doc: "the direction of primary"},
+		value.Param{Name: "primary", Default: "None", Into: value.String(&g.Primary), Doc: "the metric that the verdict is about; by default decode_tok_s, or the first metric with a direction of a command engine"},
+		value.Param{Name: "better", Default: "None", Into: value.OneOf(&g.Better, "higher", "lower"), Doc: "the direction of primary; by default what the metric says"},
 		value.Param{Name: "costs", Default: "{}", Into: costsInto(&g.Costs), Example: `{"prefill_tok_s": "-3%"}`, Doc: "secondary metrics with the change that is still accepted; None only reports it"},
 		value.Param{Name: "min_effect", Default: `"1%"`, Into: value.Percent(&g.MinEffect), Doc: "the smallest gain worth having"},
 		value.Param{Name: "role", Default: `"screen"`, Into: value.OneOf(&g.Role, record.RoleScreen, record.RoleQualification, record.RoleLadder, record.RoleNoiseFloor, record.RoleSweep), Doc: "what the group is for; only a noise-floor may compare a thing with itself"},
@@ -195,8 +195,8 @@ func groupCall(c *Call) (starlark.Value, error) {
 	if work != nil {
 		g.Workload = *work
 	}
-	if g.Retry < 0 || g.Settle < 0 {
-		return nil, c.Errorf(`retry = 2, settle = "5s"`, "group %q: got retry %d and settle %s, want none below 0", g.Name, g.Retry, g.Settle)
+	if g.Retry < 0 {
+		return nil, c.Errorf("retry = 2", "group %q: got retry %d, want at least 0", g.Name, g.Retry)
 	}
 	if len(g.Sides) > 0 {
 		control := g.Sides[0].Engine
@@ -268,7 +268,7 @@ func sidesInto(to *[]plan.Side) value.Unpacker {
 			}
 			d, ok := kv[1].(*Decl[plan.Side])
 			if !ok {
-				return fmt.Errorf("%s: got %s, want side: write side(engine, stack = […])", label, kv[1].Type())
+				return say(fmt.Sprintf("sides = {%q: side(my_engine, stack = [my_lever])}", label), "%s: got %s, want side", label, kv[1].Type())
 			}
 			s := d.V
 			s.Label = label

@@ -236,7 +236,8 @@ func environment(to *map[string]string) value.Unpacker {
 			case starlark.Int:
 				out[k] = x.String()
 			case starlark.Bool:
-				return fmt.Errorf("%s: got bool, want string or int: write %q, %q or what the engine reads", k, "1", "0")
+				number := map[bool]string{true: "1", false: "0"}[bool(x)]
+				return say(fmt.Sprintf("env = {%q: %s}, or the text that the engine reads", k, number), "%s: got bool, want string or int", k)
 			default:
 				return fmt.Errorf("%s: got %s, want string or int", k, x.Type())
 			}
@@ -261,7 +262,7 @@ func arguments(to *[]plan.Arg) value.Unpacker {
 		for _, kv := range items {
 			flag, ok := starlark.AsString(kv[0])
 			if !ok || !strings.HasPrefix(flag, "-") {
-				return fmt.Errorf("got %s, want a flag such as \"-ub\"", kv[0])
+				return say("args = {\"-ub\": 1024}", "got %s, want a flag such as \"-ub\"", kv[0])
 			}
 			a := plan.Arg{Flag: flag}
 			switch x := kv[1].(type) {
@@ -269,7 +270,7 @@ func arguments(to *[]plan.Arg) value.Unpacker {
 				a.Remove = true
 			case starlark.Bool:
 				if !x {
-					return fmt.Errorf("%s: got False, want True for a bare flag or None to remove it", flag)
+					return say(fmt.Sprintf("args = {%q: None}", flag), "%s: got False, want True for a bare flag or None to remove it", flag)
 				}
 				a.Bare = true
 			case *starlark.List, starlark.Tuple:

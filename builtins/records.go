@@ -4,9 +4,9 @@ package builtins
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"go.starlark.net/starlark"
 
@@ -153,14 +153,17 @@ func samplesArg(c *Call) ([]record.Sample, error) {
 type armRecord struct {
 	*fact
 	a       *record.Arm
+	env     *Env
 	samples bool // samples and the log are at hand: not in results, which must replay
 }
 
 // newArmRecord wraps an arm with its group so far.
-func newArmRecord(a *record.Arm, samples bool) *armRecord { return armOf(a, a.Group, samples) }
+func newArmRecord(env *Env, a *record.Arm, samples bool) *armRecord {
+	return armOf(env, a, a.Group, samples)
+}
 
-func armOf(a *record.Arm, g *record.Group, samples bool) *armRecord {
-	r := &armRecord{fact: newFact("arm", a), a: a, samples: samples}
+func armOf(env *Env, a *record.Arm, g *record.Group, samples bool) *armRecord {
+	r := &armRecord{fact: newFact("arm", a), a: a, env: env, samples: samples}
 	r.shown = fmt.Sprintf("%d, side %s, %s", a.Seq, a.Label, or(a.Disposition, "not judged"))
 	side := sideOf(g, a.Label)
 	r.more = map[string]func() starlark.Value{
@@ -172,7 +175,7 @@ func armOf(a *record.Arm, g *record.Group, samples bool) *armRecord {
 			if g == nil {
 				return starlark.None
 			}
-			return newGroupRecord(g, samples)
+			return newGroupRecord(env, g, samples)
 		},
 		"log": func() starlark.Value {
 			if !samples || a.Process == nil || a.Process.Log == "" {
@@ -181,19 +184,20 @@ func armOf(a *record.Arm, g *record.Group, samples bool) *armRecord {
 			return text(a.Process.Log)
 		},
 	}
-	for name, b := range recordMethods() {
-		r.more[name] = func() starlark.Value { return b.bind(nil, r) }
-	}
 	return r
 }
 
-// recordMethods are the methods of an arm's record.
-func recordMethods() map[string]Builtin {
-	out := map[string]Builtin{}
-	for _, b := range recordFamily().Builtins {
-		out[strings.TrimPrefix(b.Name, "record.")] = b
+// Attr is a method or a field.
+func (r *armRecord) Attr(name string) (starlark.Value, error) {
+	if b, ok := r.env.methods["record"][name]; ok {
+		return b.bind(r.env, r), nil
 	}
-	return out
+	return r.fact.Attr(name)
+}
+
+// AttrNames is every method and field.
+func (r *armRecord) AttrNames() []string {
+	return sorted(append(r.fact.AttrNames(), slices.Collect(maps.Keys(r.env.methods["record"]))...))
 }
 
 func sideOf(g *record.Group, label string) *record.Side {
@@ -239,7 +243,7 @@ type groupRecord struct {
 	g *record.Group
 }
 
-func newGroupRecord(g *record.Group, samples bool) *groupRecord {
+func newGroupRecord(env *Env, g *record.Group, samples bool) *groupRecord {
 	r := &groupRecord{fact: newFact("group", g), g: g}
 	r.shown = fmt.Sprintf("%q, %s", g.Name, or(g.Verdict, "under way"))
 	first := firstComparison(g)
@@ -250,7 +254,7 @@ func newGroupRecord(g *record.Group, samples bool) *groupRecord {
 		"arms": func() starlark.Value {
 			out := make([]starlark.Value, len(g.Arms))
 			for i, a := range g.Arms {
-				out[i] = armOf(a, g, samples)
+				out[i] = armOf(env, a, g, samples)
 			}
 			return frozen(out)
 		},

@@ -18,12 +18,11 @@ import (
 
 // handle is a capability: session, arm or process.
 type handle struct {
-	name    string
-	shown   string
-	impl    any
-	methods map[string]Builtin
-	env     *Env
-	fields  map[string]func() starlark.Value
+	name   string
+	shown  string
+	impl   any
+	env    *Env
+	fields map[string]func() starlark.Value
 }
 
 var _ script.Capability = (*handle)(nil)
@@ -41,7 +40,7 @@ func (h *handle) Capability() string { return h.name }
 
 // Attr is a method or a field.
 func (h *handle) Attr(name string) (starlark.Value, error) {
-	if b, ok := h.methods[name]; ok {
+	if b, ok := h.env.methods[h.name][name]; ok {
 		return b.bind(h.env, h), nil
 	}
 	if f, ok := h.fields[name]; ok {
@@ -53,7 +52,7 @@ func (h *handle) Attr(name string) (starlark.Value, error) {
 // AttrNames is every method and field.
 func (h *handle) AttrNames() []string {
 	var out []string
-	for n := range h.methods {
+	for n := range h.env.methods[h.name] {
 		out = append(out, n)
 	}
 	for n := range h.fields {
@@ -79,7 +78,7 @@ func SessionValue(l *script.Loader, s Session) starlark.Value {
 			plain(pos, msg)
 		}
 	}
-	return &handle{name: "session", impl: s, methods: methods("session"), env: envOf(l)}
+	return &handle{name: "session", impl: s, env: envOf(l)}
 }
 
 // effect gives an error of an effect the user's line, when it is one of ours without a place. Others pass as they are: they
@@ -128,8 +127,8 @@ print(result.name, result.verdict, fixed(result.effect, 3))`,
 			Name: "session.wait_until",
 			Doc:  "Waits until a check of the machine passes; False when it did not in time. The check gets an arm's record that has samples only, as a before-gate does, and returns ok(), bad() or unmeasured().",
 			Example: `def _quiet(arm):
-    load = arm.last("loadavg.1m")
-    return ok(observed = load) if load != None and load < 1 else bad(observed = load, limit = 1)
+    busy = arm.last("loadavg.1m")
+    return ok(observed = busy) if busy != None and busy < 1 else bad(observed = busy, limit = 1)
 
 def main(session):
     session.wait_until(_quiet, timeout = "1s", needs = ["loadavg.1m"])`,
@@ -178,7 +177,7 @@ func sessionRun(c *Call) (starlark.Value, error) {
 	}
 	out := make([]starlark.Value, len(results))
 	for i, g := range results {
-		out[i] = newGroupRecord(g, false)
+		out[i] = newGroupRecord(c.env, g, false)
 	}
 	if one {
 		if len(out) != 1 {
@@ -291,7 +290,7 @@ func readings(samples []record.Sample) starlark.Value {
 
 func sessionWaitUntil(c *Call) (starlark.Value, error) {
 	var check starlark.Value
-	var timeout time.Duration
+	timeout := 5 * time.Minute
 	var needs []string
 	err := c.Unpack(1,
 		value.Param{Name: "check", Required: true, Into: value.Any(&check), Doc: "a gate, or a function as a gate's check"},
@@ -300,9 +299,6 @@ func sessionWaitUntil(c *Call) (starlark.Value, error) {
 	)
 	if err != nil {
 		return nil, err
-	}
-	if timeout == 0 {
-		timeout = 5 * time.Minute
 	}
 	g := plan.Gate{Name: "wait_until", Phase: plan.PhaseBefore, Scope: "arm", Required: true}
 	switch x := check.(type) {

@@ -244,7 +244,7 @@ func statsRung(c *Call) (starlark.Value, error) {
 		value.Param{Name: "labels", Required: true, Into: value.Strings(&labels), Doc: "labels in time"},
 		value.Param{Name: "values", Required: true, Into: numbersInto(&y), Doc: "values in time"},
 		value.Param{Name: "rung", Required: true, Into: value.String(&rung), Doc: "the label asked for"},
-		value.Param{Name: "control", Default: "the first label", Into: value.String(&control), Doc: "the label it is measured against"},
+		value.Param{Name: "control", Default: "None", Into: value.String(&control), Doc: "the label it is measured against; by default the first"},
 	); err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ type inStop struct{}
 func ruleOf(l *script.Loader, s plan.Stop, fn starlark.Callable) plan.Rule {
 	return func(ctx context.Context, g *record.Group) (string, error) {
 		what := fmt.Sprintf("stop %q of group %q", s.Name, g.Name)
-		v, err := l.Call(context.WithValue(ctx, inStop{}, s.Name), what, fn, starlark.Tuple{newGroupRecord(g, true)}, nil)
+		v, err := l.Call(context.WithValue(ctx, inStop{}, s.Name), what, fn, starlark.Tuple{newGroupRecord(envOf(l), g, true)}, nil)
 		if err != nil {
 			return "", err
 		}
@@ -89,6 +89,6 @@ func ruleOf(l *script.Loader, s plan.Stop, fn starlark.Callable) plan.Rule {
 				return "", nil
 			}
 		}
-		return "", errorAt(s.Code.Pos, what, fmt.Sprintf("its check returned %s, want a reason as a string, or None to go on", v.Type()), `return "why the group should end" if … else None`)
+		return "", errorAt(s.Code.Pos, what, fmt.Sprintf("its check returned %s, want a reason as a string, or None to go on", value.TypeName(v)), `return "why the group should end" if group.blocks >= 2 else None`)
 	}
 }

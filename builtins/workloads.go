@@ -132,7 +132,7 @@ func caseCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "name", Required: true, Into: nonEmpty(&k.Name), Doc: "the key"},
 		value.Param{Name: "prompt", Default: "None", Into: promptInto(&one), Doc: "a string, prompt_file(…) or prompt_text(…)"},
 		value.Param{Name: "prompts", Default: "None", Into: promptsInto(&many), Doc: "a list of them"},
-		value.Param{Name: "max_tokens", Default: "the workload's", Into: value.Int(&k.MaxTokens), Doc: "tokens of one answer"},
+		value.Param{Name: "max_tokens", Default: "None", Into: value.Int(&k.MaxTokens), Doc: "tokens of one answer; by default what the workload says"},
 		value.Param{Name: "ctx", Default: "0", Into: value.Int(&k.Ctx), Doc: "what {ctx} stands for in a command; 0 is not said"},
 	)
 	if err != nil {
@@ -149,10 +149,10 @@ func caseCall(c *Call) (starlark.Value, error) {
 }
 
 func workloadCall(c *Call) (starlark.Value, error) {
-	w := plan.Workload{Repeat: 1, Warmup: 1, Concurrency: 1}
+	w := plan.Workload{Repeat: 1, Warmup: 1, Concurrency: 1, Rule: "all"}
 	var one, many []plan.Prompt
 	var cases []plan.Case
-	maxTokens := 0
+	maxTokens := 128
 	err := c.Unpack(0,
 		value.Param{Name: "prompt", Default: "None", Into: promptInto(&one), Doc: "a string, prompt_file(…) or prompt_text(…)"},
 		value.Param{Name: "prompts", Default: "None", Into: promptsInto(&many), Doc: "a list of them"},
@@ -184,7 +184,7 @@ func workloadCall(c *Call) (starlark.Value, error) {
 		return nil, c.Errorf(fix, "has nothing to ask: give one of prompt, prompts and cases")
 	case given > 1:
 		return nil, c.Errorf(fix, "got %d of prompt, prompts and cases, want exactly one", given)
-	case maxTokens < 0:
+	case maxTokens < 1:
 		return nil, c.Errorf(fix, "got max_tokens %d, want at least 1", maxTokens)
 	case w.Repeat < 1:
 		return nil, c.Errorf("repeat = 1", "got repeat %d, want at least 1", w.Repeat)
@@ -194,9 +194,6 @@ func workloadCall(c *Call) (starlark.Value, error) {
 		return nil, c.Errorf("concurrency = 1", "got concurrency %d, want at least 1", w.Concurrency)
 	case w.Temperature < 0:
 		return nil, c.Errorf("temperature = 0", "got temperature %v, want at least 0", w.Temperature)
-	}
-	if maxTokens == 0 {
-		maxTokens = 128
 	}
 	switch {
 	case cases != nil:
@@ -216,9 +213,6 @@ func workloadCall(c *Call) (starlark.Value, error) {
 		w.Cases = cases
 	default:
 		w.Cases = []plan.Case{{Prompts: append(one, many...), MaxTokens: maxTokens}}
-	}
-	if w.Rule == "" {
-		w.Rule = "all"
 	}
 	return &Decl[plan.Workload]{workloadKind, w}, nil
 }

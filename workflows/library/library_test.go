@@ -1,0 +1,138 @@
+package library_test
+
+import (
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"go.starlark.net/starlark"
+
+	"flow/builtins"
+	"flow/starlark/diag"
+	"flow/starlark/script"
+	"flow/starlark/startest"
+	"flow/workflows/library"
+	"flow/workflows/record"
+)
+
+// newLoader is a loader with the language and the library, over the given files.
+func newLoader(files fstest.MapFS) *script.Loader {
+	l := &script.Loader{Root: files, Library: library.FS}
+	env := builtins.NewEnv()
+	env.StandIns = true
+	env.Decided = func(g *record.Group) string { return g.Stopped }
+	env.Hopeless = func(g *record.Group) string { return g.Reason }
+	env.Attach(l)
+	return l
+}
+
+func files(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	err := fs.WalkDir(library.FS, ".", func(name string, e fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(name, ".star") {
+			out = append(out, name)
+		}
+		return err
+	})
+	if err != nil || len(out) == 0 {
+		t.Fatalf("walk: %v, %d files", err, len(out))
+	}
+	return out
+}
+
+// Every file loads alone, says what it is, and documents what it gives.
+func TestLoads(t *testing.T) {
+	for _, name := range files(t) {
+		t.Run(name, func(t *testing.T) {
+			l := newLoader(nil)
+			globals, err := l.Load(t.Context(), "@flow//"+name)
+			if err != nil {
+				t.Fatal(diag.Format(err))
+			}
+			text, _ := fs.ReadFile(library.FS, name)
+			if !strings.HasPrefix(string(text), `"""`) {
+				t.Error("does not begin with a docstring")
+			}
+			for _, g := range globals.Keys() {
+				fn, ok := globals[g].(*starlark.Function)
+				if ok && !strings.HasPrefix(g, "_") && fn.Doc() == "" {
+					t.Errorf("%s has no docstring", g)
+				}
+			}
+		})
+	}
+}
+
+// The names that workflows load. Removing one breaks files of people.
+func TestNames(t *testing.T) {
+	want := map[string][]string{
+		"gates.star":             {"all_requests_ok", "cold_prompt_cache", "counts_agree", "exact_tokens", "lever_confirmed", "no_swap_growth", "output_identical", "output_matches", "sensor_ceiling", "sensor_floor"},
+		"stops.star":             {"after", "decided", "hopeless"},
+		"orders.star":            {"ABBA", "ABBABAAB", "BAAB", "around", "mirrored", "quads"},
+		"screens.star":           {"ladder", "noise_floor", "qualification", "screen"},
+		"select.star":            {"next_lever"},
+		"bodies.star":            {"standard"},
+		"engines/sim.star":       {"sim_bench", "sim_lever", "sim_server"},
+		"engines/openai.star":    {"openai_attached", "openai_server"},
+		"engines/args.star":      {"words"},
+		"engines/llama_cpp.star": {"llama_server"},
+		"engines/ds4_bench.star": {"ds4_bench", "ds4_cache_honoured", "ds4_metrics", "ds4_tokens_exact"},
+	}
+	for _, name := range files(t) {
+		l := newLoader(nil)
+		globals, err := l.Load(t.Context(), "@flow//"+name)
+		if err != nil {
+			t.Fatal(diag.Format(err))
+		}
+		var got []string
+		for _, g := range globals.Keys() {
+			if !strings.HasPrefix(g, "_") {
+				got = append(got, g)
+			}
+		}
+		if !slices.Equal(got, want[name]) {
+			t.Errorf("%s: got %v, want %v", name, got, want[name])
+		}
+	}
+}
+
+// The example of the design loads, and every group it can make is accepted.
+func TestStackScreen(t *testing.T) {
+	l := newLoader(fstest.MapFS{"stack-screen.star": {Data: []byte(stackScreen)}})
+	globals, err := l.Load(t.Context(), "stack-screen.star")
+	if err != nil {
+		t.Fatal(diag.Format(err))
+	}
+	s := &past{best: map[string]string{"flash-attn": record.Better, "ubatch-1024": record.Equivalent, "threads-2": record.Better}}
+	if _, err := l.Call(t.Context(), "", globals["main"].(starlark.Callable), starlark.Tuple{builtins.SessionValue(l, s)}, nil); err != nil {
+		t.Fatal(diag.Format(err))
+	}
+	want := []string{
+		"screen flash-attn on (none)", "screen ubatch-1024 on flash-attn", "screen threads-2 on flash-attn",
+		"qualification flash-attn+threads-2 on (none)",
+	}
+	if !slices.Equal(s.ran, want) {
+		t.Errorf("ran %q, want %q", s.ran, want)
+	}
+}
+
+func TestOrders(t *testing.T)  { runStar(t, "orders_test.star") }
+func TestSelect(t *testing.T)  { runStar(t, "select_test.star") }
+func TestEngines(t *testing.T) { runStar(t, "engines_test.star") }
+func TestScreens(t *testing.T) { runStar(t, "screens_test.star") }
+func TestGates(t *testing.T)   { runStar(t, "gates_test.star") }
+func TestStops(t *testing.T)   { runStar(t, "stops_test.star") }
+
+func runStar(t *testing.T, name string) {
+	t.Helper()
+	text, err := fs.ReadFile(testdata, "testdata/"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLoader(fstest.MapFS{name: {Data: text}})
+	addFakes(l)
+	startest.Run(t, l, name)
+}
