@@ -28,12 +28,15 @@ func Group(w io.Writer, g *record.Group, o Options) error {
 	p.costs(g)
 	p.arms(g)
 	for _, m := range g.Warnings {
-		p.note(m)
+		if !p.told(m) {
+			p.note(m)
+		}
 	}
 	if len(p.notes) > 0 {
 		p.line(0, "")
 		p.footnotes(2)
 	}
+	p.line(0, "")
 	return p.flush(w)
 }
 
@@ -65,10 +68,11 @@ func comparisons(g *record.Group, cost bool) (out []*record.Comparison) {
 // sides lists what was compared: the control first, the others by what they change.
 func (p *page) sides(g *record.Group) {
 	label, control := 0, 0
+	var base map[string]string
 	for _, s := range g.Sides {
 		label = max(label, textWidth(s.Label))
 		if s.Label == g.Control {
-			control = len("control  ")
+			control, base = len("control  "), s.Command.Delta
 		}
 	}
 	for _, s := range g.Sides {
@@ -78,12 +82,12 @@ func (p *page) sides(g *record.Group) {
 		} else if s.Engine != "" {
 			what = s.Engine
 		}
-		if d := deltaWords(s.Command.Delta); d != "" {
-			what += ": " + d
-		}
-		role := ""
+		role, beyond := "", base
 		if s.Label == g.Control {
-			role = "control"
+			role, beyond = "control", nil
+		}
+		if d := deltaWords(s.Command.Delta, beyond); d != "" {
+			what += ": " + d
 		}
 		p.wrapped(2, fmt.Sprintf("%-*s  %-*s", label, s.Label, control, role), p.sign(what))
 	}
@@ -97,11 +101,18 @@ func stackNames(s []record.Lever) string {
 	return strings.Join(names, " + ")
 }
 
-// deltaWords is the change of a side: "arg -ub → 1024, env X → 1, unset Y".
-func deltaWords(d map[string]string) string {
+// deltaWords is the change of a side beyond another: "arg -ub → 1024, env X → 1, unset Y".
+func deltaWords(d, beyond map[string]string) string {
 	keys := make([]string, 0, len(d))
-	for k := range d {
-		keys = append(keys, k)
+	for k, v := range d {
+		if was, has := beyond[k]; !has || was != v {
+			keys = append(keys, k)
+		}
+	}
+	for k := range beyond {
+		if _, has := d[k]; !has {
+			keys = append(keys, k+" as without levers")
+		}
 	}
 	sort.Strings(keys)
 	for i, k := range keys {

@@ -68,6 +68,16 @@ func (p *page) note(text string) string {
 	return fmt.Sprintf("[%d]", len(p.notes))
 }
 
+// told says whether a warning is already a footnote, with or without the metric before it.
+func (p *page) told(warning string) bool {
+	for _, n := range p.notes {
+		if strings.HasSuffix(oneLine(warning), n) {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *page) footnotes(indent int) {
 	for i, n := range p.notes {
 		p.wrapped(indent, fmt.Sprintf("[%d] ", i+1), p.sign(n))

@@ -65,7 +65,7 @@ func (p *page) table(groups []*record.Group) {
 	head := []string{"group", "change", "verdict", "effect", "interval", "arms", "time", ""}
 	var below [][2]string
 	add := func(name, change string, cells ...string) {
-		if change == name {
+		if strings.Contains(name, change) {
 			change = ""
 		}
 		if change != "" {
@@ -99,13 +99,23 @@ func (p *page) table(groups []*record.Group) {
 func (p *page) rows(g *record.Group, add func(name, change string, cells ...string)) {
 	ok, all := armCount(g)
 	arms, time, marks := fmt.Sprintf("%d/%d", ok, all), p.sign(orDash(groupTime(g))), ""
+	cs := primaryOf(g)
+	owns := make([]string, len(cs))
+	for i, c := range cs {
+		if l := effectOf(c).label; l != "" {
+			owns[i] = p.note(c.Metric + ": " + withoutDF(l))
+		} else if c.Reason != "" && len(cs) > 1 {
+			owns[i] = p.note(c.Reason)
+		}
+	}
 	if (g.Verdict == record.Invalid || g.Verdict == record.Infeasible) && g.Reason != "" {
 		marks = p.note(g.Reason)
 	}
 	for _, m := range g.Warnings {
-		marks += p.note(m)
+		if !ofNoise(cs, m) {
+			marks += p.note(m)
+		}
 	}
-	cs := primaryOf(g)
 	if len(cs) == 0 {
 		add(g.Name, changeOf(g, ""), p.sign(orDash(g.Verdict)), p.sign("–"), p.sign("–"), arms, time, marks)
 		return
@@ -115,12 +125,6 @@ func (p *page) rows(g *record.Group, add func(name, change string, cells ...stri
 		if i > 0 {
 			arms, time, marks = "", "", ""
 		}
-		own := ""
-		if e.label != "" {
-			own = p.note(c.Metric + ", " + e.label)
-		} else if c.Reason != "" && len(cs) > 1 {
-			own = p.note(c.Reason)
-		}
 		name, verdict := g.Name, g.Verdict
 		if len(cs) > 1 {
 			rung := c.Case
@@ -129,8 +133,28 @@ func (p *page) rows(g *record.Group, add func(name, change string, cells ...stri
 			}
 			name, verdict = strings.TrimSpace(g.Name+" "+rung), c.Verdict
 		}
-		add(name, changeOf(g, c.Side), p.sign(orDash(verdict)), p.sign(e.value), p.sign(e.interval), arms, time, own+marks)
+		add(name, changeOf(g, c.Side), p.sign(orDash(verdict)), p.sign(e.value), p.sign(e.interval), arms, time, owns[i]+marks)
 	}
+}
+
+// ofNoise says whether a warning only tells whose noise was borrowed: that stands in the group's own block.
+func ofNoise(cs []*record.Comparison, warning string) bool {
+	for _, c := range cs {
+		if c.Estimate != nil && c.Estimate.Borrowed != "" && strings.HasSuffix(warning, c.Estimate.Borrowed) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutDF leaves the degrees of freedom out of a label, so that the rows of a session share footnotes.
+func withoutDF(label string) string {
+	head, tail, ok := strings.Cut(label, ", t(")
+	if !ok {
+		return label
+	}
+	_, tail, _ = strings.Cut(tail, ")")
+	return head + tail
 }
 
 func orDash(s string) string {

@@ -23,7 +23,7 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 func fold(s string, width int) []string {
 	var lines []string
 	now := ""
-	for _, w := range strings.Fields(s) {
+	for _, w := range words(s) {
 		switch {
 		case now == "":
 			now = w
@@ -35,6 +35,19 @@ func fold(s string, width int) []string {
 		}
 	}
 	return append(lines, now)
+}
+
+// words splits at spaces, but keeps a percent sign with its number.
+func words(s string) []string {
+	var out []string
+	for _, w := range strings.Fields(s) {
+		if strings.HasPrefix(w, "%") && len(out) > 0 {
+			out[len(out)-1] += " " + w
+		} else {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // digits is how many decimals show a spread with two significant ones, from 0 to 6.
@@ -136,10 +149,10 @@ func intervalLabel(e *record.Estimate) string {
 	}
 	s := fmt.Sprintf("%s interval %s, t(%s)", share(e.Level), model, strconv.FormatFloat(e.DF, 'g', 3, 64))
 	switch {
-	case e.ValidAnytime:
-		s += ", valid at any time"
 	case e.Looks > 1:
 		s += fmt.Sprintf(", at the level of %d planned looks", e.Looks)
+	case e.ValidAnytime:
+		s += ", valid at every look"
 	}
 	return s
 }

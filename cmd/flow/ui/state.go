@@ -220,6 +220,8 @@ func (s *state) lines(n note, all bool) []line {
 		if n.g != nil {
 			return []line{{markOf(n.g.Verdict), verdictLine(n.g)}}
 		}
+	case "session.start":
+		return []line{{"", "session " + n.e.Text}}
 	case "warning":
 		return []line{{"warn", "warning: " + where(n.e) + n.e.Text}}
 	case "note":
