@@ -34,6 +34,9 @@ const (
 // lingerAfterDone bounds the wait for the end of a message whose last frame has come.
 const lingerAfterDone = 2 * time.Second
 
+// refusalWait is how long an answer is waited for when the request could not be written whole.
+const refusalWait = 500 * time.Millisecond
+
 // closedIdle is how soon after the request a kept connection must break to count as closed before it. Later
 // the server may have read the request and died of it, and asking again would hide that.
 const closedIdle = 20 * time.Millisecond
@@ -126,17 +129,18 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 		}
 	}()
 	offset := c.kernel.measure()
-	if _, err := w.Write(message); err != nil {
-		if over := ended(ctx); over != nil {
-			return false, over
-		}
-		if w.reused {
-			return true, nil
-		}
-		return false, fail(kindClosed, fmt.Errorf("request could not be written: %w", err))
-	}
+	_, unsent := w.Write(message)
 	sent := c.o.Now()
-	a.row.SentNS = &sent
+	switch over := ended(ctx); {
+	case unsent == nil:
+		a.row.SentNS = &sent
+	case over != nil:
+		return false, over
+	case w.reused:
+		return true, nil
+	default: // a server may refuse a long request before it has read it: its words are worth a look
+		_ = w.SetReadDeadline(time.Now().Add(refusalWait))
+	}
 	r = &response{onHeaders: a.headers, onPayload: a.payload}
 	lingering := false
 	for !r.complete {
@@ -150,6 +154,9 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 		if err != nil {
 			if w.reused && !r.started && ended(ctx) == nil && c.o.Now()-sent < int64(closedIdle) {
 				return true, nil
+			}
+			if unsent != nil && !r.started {
+				return false, fail(kindClosed, fmt.Errorf("the request could not be written: %w", unsent))
 			}
 			return false, c.broken(ctx, a, r, err)
 		}

@@ -3,6 +3,7 @@ package simengine
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -275,12 +276,15 @@ type truthFile struct {
 	w  *bufio.Writer
 }
 
-// add keeps the times of one request: before and after the write of each frame.
-func (t *truthFile) add(request int, writes []write) {
+// add keeps the times of one request, named by its number and the first line of its prompt: before and
+// after the write of each frame.
+func (t *truthFile) add(request int, prompt string, writes []write) {
+	line, _, _ := strings.Cut(prompt, "\n")
+	name, _ := json.Marshal(line[:min(len(line), 64)]) // a string cannot fail
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, w := range writes {
-		fmt.Fprintf(t.w, `{"request":%d,"frame":%d,"before_ns":%d,"after_ns":%d,"tokens":%d}`+"\n", request, i, w.before, w.after, w.tokens)
+		fmt.Fprintf(t.w, `{"request":%d,"prompt":%s,"frame":%d,"before_ns":%d,"after_ns":%d,"tokens":%d}`+"\n", request, name, i, w.before, w.after, w.tokens)
 	}
 	_ = t.w.Flush()
 }

@@ -69,7 +69,7 @@ func (s *server) generate(w http.ResponseWriter, r *http.Request, k kind) {
 		s.count(totals{1, g.out, g.prompt, g.cached})
 	}
 	if s.truth != nil {
-		s.truth.add(g.no, g.writes)
+		s.truth.add(g.no, g.ask.prompt, g.writes)
 	}
 	s.log.printf("sim: request %d prompt_tokens=%d cached_tokens=%d completion_tokens=%d prompt_ms=%.3f decode_ms=%.3f",
 		g.no, g.prompt, g.cached, g.out, ms(g.promptNS), ms(g.decodeNS))
@@ -173,7 +173,7 @@ func (g *generation) faults(ctx context.Context, before, out int, first *int64) 
 	case at(o.dieAt):
 		g.log.printf("sim: dying at token %d", out)
 		if g.truth != nil {
-			g.truth.add(g.no, g.writes)
+			g.truth.add(g.no, g.ask.prompt, g.writes)
 		}
 		g.die(o.dieCode)
 		<-ctx.Done()
