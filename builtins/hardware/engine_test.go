@@ -126,8 +126,12 @@ func TestEngineOfRealProcesses(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("no /proc")
 	}
-	cmd := exec.Command("/bin/sh", "-c", `for i in 1 2 3; do sh -c 'i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'; done; read x; exit 0`)
+	cmd := exec.Command("/bin/sh", "-c", `for i in 1 2 3; do sh -c 'i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'; done; echo idle; read x; exit 0`)
 	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,6 +139,11 @@ func TestEngineOfRealProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := cmd.Process.Pid
+	idle := make(chan struct{}) // all children have been waited for
+	go func() {
+		defer close(idle)
+		_, _ = out.Read(make([]byte, 8))
+	}()
 	e := openEngine(Options{}.withDefaults()).(*engine).bind(func() []int { return append(childrenOf(t, pid), pid) })
 	defer e.Close()
 	last := -1.0
@@ -154,10 +163,13 @@ func TestEngineOfRealProcesses(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	deadline := time.Now().Add(20 * time.Second)
-	for time.Now().Before(deadline) && (len(childrenOf(t, pid)) > 0 || last < .01) {
+	for working := true; working; {
 		sample()
-		time.Sleep(5 * time.Millisecond)
+		select {
+		case <-idle:
+			working = false
+		case <-time.After(5 * time.Millisecond):
+		}
 	}
 	sample()
 	in.Close()

@@ -32,9 +32,8 @@ import (
 const Flow = "{flow}"
 
 const (
-	racy     = 2 * time.Second // younger files are not kept
-	chunk    = 1 << 20
-	progress = 64 << 20 // OnProgress is called this often, and for larger files only
+	racy  = 2 * time.Second // younger files are not kept
+	chunk = 1 << 20
 )
 
 // Digester says what files and binaries are, as plan.Digests. It may be used from several goroutines, and
@@ -44,6 +43,7 @@ type Digester struct {
 	// from another goroutine. nil: nobody is told.
 	OnProgress func(path string, done, total int64)
 
+	every     int64 // bytes between calls of OnProgress, and the size of files that it is called for; 64 MiB
 	root      string
 	cacheFile string // "": nothing is kept between processes
 
@@ -68,7 +68,7 @@ type flight struct {
 // NewDigester digests files below root (for relative names) and keeps what it finds in cacheFile; "" keeps
 // it in memory.
 func NewDigester(root, cacheFile string) *Digester {
-	return &Digester{root: root, cacheFile: cacheFile, known: map[string]string{}, flights: map[string]*flight{}}
+	return &Digester{every: 64 << 20, root: root, cacheFile: cacheFile, known: map[string]string{}, flights: map[string]*flight{}}
 }
 
 // File is the SHA-256 of a file, by a name that is absolute or relative to the root. A directory (a model
@@ -271,7 +271,7 @@ func (d *Digester) read(ctx context.Context, path, full string) (string, fs.File
 		n, err := file.Read(buf)
 		h.Write(buf[:n])
 		done += int64(n)
-		if d.OnProgress != nil && before.Size() > progress && (done-told >= progress || err == io.EOF) {
+		if d.OnProgress != nil && before.Size() > d.every && (done-told >= d.every || err == io.EOF) {
 			told = done
 			d.OnProgress(path, done, before.Size())
 		}

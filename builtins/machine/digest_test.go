@@ -200,11 +200,11 @@ func TestYoungFilesAreNotKept(t *testing.T) {
 func TestOneReading(t *testing.T) {
 	root := t.TempDir()
 	path := aged(t, "", root, "model.gguf")
-	const size = progress + chunk
+	const size = often + chunk
 	if err := os.Truncate(path, size); err != nil {
 		t.Fatal(err)
 	}
-	d := NewDigester(root, "")
+	d := reporting(root)
 	hold := make(chan struct{})
 	var ends, calls atomic.Int32
 	d.OnProgress = func(path string, done, total int64) {
@@ -241,6 +241,15 @@ func TestOneReading(t *testing.T) {
 	}
 }
 
+// often is how often these tests are told of progress: their files need not be large then.
+const often = 2 * chunk
+
+func reporting(root string) *Digester {
+	d := NewDigester(root, "")
+	d.every = often
+	return d
+}
+
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
@@ -255,10 +264,10 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 func TestCancel(t *testing.T) {
 	root := t.TempDir()
 	path := aged(t, "", root, "model.gguf")
-	if err := os.Truncate(path, 2*progress); err != nil {
+	if err := os.Truncate(path, 2*often); err != nil {
 		t.Fatal(err)
 	}
-	d := NewDigester(root, "")
+	d := reporting(root)
 	reached, hold := make(chan struct{}, 1), make(chan struct{})
 	d.OnProgress = func(string, int64, int64) {
 		select {
@@ -372,14 +381,14 @@ func TestBadCache(t *testing.T) {
 func TestChangedWhileRead(t *testing.T) {
 	root := t.TempDir()
 	path := aged(t, "", root, "model.gguf")
-	if err := os.Truncate(path, progress+chunk); err != nil {
+	if err := os.Truncate(path, often+chunk); err != nil {
 		t.Fatal(err)
 	}
-	d := NewDigester(root, "")
+	d := reporting(root)
 	var once sync.Once
 	d.OnProgress = func(string, int64, int64) {
 		once.Do(func() {
-			if err := os.Truncate(path, progress+2*chunk); err != nil {
+			if err := os.Truncate(path, often+2*chunk); err != nil {
 				t.Error(err)
 			}
 		})

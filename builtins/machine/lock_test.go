@@ -81,7 +81,8 @@ func start(t *testing.T, o order, with ...func(*exec.Cmd)) (*holding, string) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), asHolder+"="+string(b))
+	// The race detector would keep each of them for a second after its end.
+	cmd.Env = append(os.Environ(), asHolder+"="+string(b), "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	for _, w := range with {
 		w(cmd)
