@@ -207,6 +207,9 @@ func (v *verdict) compare(g *record.Group, blocks []BlockState, side, metric, cs
 	cmp.Estimate = recorded(e, effect, rule, v.looks)
 	if metric == g.Primary { // a cost's is in its estimate
 		v.noiseWords(e, metric, cs)
+		if g.Role == record.RoleNoiseFloor && e.Known() && !e.Zero {
+			v.warn("noise floor%s: one arm varies by %s (%.3g df)", caseWords(cs), share(e.ArmSD), e.DF)
+		}
 	}
 	cmp.Verdict, cmp.Reason = rule.Verdict(e)
 	cmp.Reason = strings.TrimSuffix(effectWords(cmp.Estimate)+"; "+cmp.Reason, "; ")

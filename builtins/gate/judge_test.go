@@ -111,6 +111,11 @@ func TestJudgeVerdicts(t *testing.T) {
 			return g
 		}, record.Better, "", "weaker evidence"},
 		{"an unbalanced record", func() *record.Group { return block(ab("ABBB"), 0, "ABBB", 100, 105, 105.1, 105.2) }, record.Better, "", ""},
+		{"a noise floor", func() *record.Group {
+			g := ab("")
+			g.Role = record.RoleNoiseFloor
+			return block(g, 0, "ABBA", 100, 100.2, 100.1, 100)
+		}, record.Equivalent, "", "noise floor: one arm varies by 0.067 % (1 df)"},
 		{"sides without a control", func() *record.Group {
 			g := block(ab("ABBA"), 0, "ABBA", 1, 2, 3, 4)
 			g.Control = "X"
@@ -411,7 +416,7 @@ func sessions(t testing.TB) int {
 	if testing.Short() {
 		return 1000
 	}
-	return 2000
+	return 1200
 }
 
 // session runs the default screen (decided, hopeless, at most 4 quads) on simulated arms and gives what it
@@ -635,7 +640,7 @@ func judgeEverything(t *testing.T, r *rand.Rand) {
 }
 
 func TestNoNaNAnywhere(t *testing.T) {
-	n := 4000
+	n := 2000
 	if testing.Short() {
 		n = 500
 	}

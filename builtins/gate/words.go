@@ -13,14 +13,22 @@ import (
 
 // signed is a ratio minus one as a percentage with its sign, "+2.06 %".
 func signed(x float64) string {
-	if math.Abs(x) >= 1e4 { // a factor says more, and a percentage may not be a number any more
+	if math.Abs(x) >= huge {
 		return fmt.Sprintf("×%.4g", 1+x)
 	}
 	return fmt.Sprintf("%+.*f %%", digits(x), 100*x)
 }
 
 // share is the same without a sign.
-func share(x float64) string { return fmt.Sprintf("%.*f %%", digits(x), 100*x) }
+func share(x float64) string {
+	if math.Abs(x) >= huge {
+		return fmt.Sprintf("×%.4g", 1+x)
+	}
+	return fmt.Sprintf("%.*f %%", digits(x), 100*x)
+}
+
+// huge is where a factor says more than a percentage, which may not even be a number any more.
+const huge = 1e4
 
 func digits(x float64) int {
 	switch x = math.Abs(100 * x); {
@@ -131,8 +139,11 @@ func (v *verdict) confounded(g *record.Group, b BlockState, order []bool) {
 	}
 	for _, cs := range casesOf(g.Arms, g.Primary) {
 		if y, _, ok := series(b, g.Control, g.Primary, cs); ok && len(g.Sides) == 2 {
-			if e, drift, ok := stats.Trend(y, order, nil); ok {
-				w += fmt.Sprintf("; with a drift of %s an arm fitted the effect is %s%s", signed(math.Expm1(drift)), signed(math.Expm1(e.Diff)), caseWords(cs))
+			e, drift, ok := stats.Trend(y, order, nil)
+			effect, fin := stats.Ratio(e.Diff)
+			slope, fin2 := stats.Ratio(drift)
+			if ok && fin && fin2 && math.Abs(effect) < huge && math.Abs(slope) < huge {
+				w += fmt.Sprintf("; with a drift of %s an arm fitted the effect is %s%s", signed(slope), signed(effect), caseWords(cs))
 			}
 		}
 	}

@@ -46,9 +46,9 @@ func (l Ladder) weights(control, rung string) (w []float64, n int) {
 	return w, n
 }
 
-// Deltas is the difference of every arm of a rung to its interpolated control, in time.
-func (l Ladder) Deltas(control, rung string) []float64 {
-	var out []float64
+// Deltas is the difference of every arm of a rung to its interpolated control, in time, and the factor of
+// each: its variance in units of that of one arm. Arms that do not stand between two controls are left out.
+func (l Ladder) Deltas(control, rung string) (deltas, factors []float64) {
 	for i, label := range l.Labels {
 		if label != rung {
 			continue
@@ -60,15 +60,17 @@ func (l Ladder) Deltas(control, rung string) []float64 {
 			}
 		}
 		w, n := one.weights(control, rung)
-		if n == 1 {
-			d := 0.0
-			for j := range w {
-				d += w[j] * l.Y[j]
-			}
-			out = append(out, d)
+		if n == 0 {
+			continue
 		}
+		d, k := 0.0, 0.0
+		for j := range w {
+			d += w[j] * l.Y[j]
+			k += w[j] * w[j]
+		}
+		deltas, factors = append(deltas, d), append(factors, k)
 	}
-	return out
+	return deltas, factors
 }
 
 // Controls is the control's arms in time.
@@ -83,12 +85,12 @@ func (l Ladder) Controls(control string) []float64 {
 }
 
 // Rung estimates one rung of a ladder that ran once or several times. The noise is that of the controls
-// with the drift removed (VonNeumann); with several ladders the standard error is not less than what the
-// ladders disagree by. ok is false when no arm of the rung stands between two controls.
-// Not valid at any look by itself.
+// with the drift removed (VonNeumann), and not less than what the rung's own arms disagree by, in one ladder
+// or between ladders: a lever may be noisier than its control. ok is false when no arm of the rung stands
+// between two controls. Not valid at any look by itself.
 func Rung(ls []Ladder, control, rung string, n *Noise) (e Estimate, ok bool) {
-	var each []float64
-	var k, ss, df, scale float64
+	var each, deltas []float64
+	var k, ss, df, scale, factors float64
 	for _, l := range ls {
 		w, arms := l.weights(control, rung)
 		if arms == 0 {
@@ -106,21 +108,26 @@ func Rung(ls []Ladder, control, rung string, n *Noise) (e Estimate, ok bool) {
 			ss += sd * sd * vdf
 			df += vdf
 		}
+		ds, fs := l.Deltas(control, rung)
+		deltas = append(deltas, ds...)
+		for _, f := range fs {
+			factors += f
+		}
 	}
 	if len(each) == 0 {
 		return e, false
 	}
 	m := float64(len(each))
-	mean, between := meanSS(each)
-	k /= m * m
+	mean, _ := meanSS(each)
 	own := 0.0
 	if df > 0 {
 		own = ss / df
 	}
-	if m > 1 {
-		own = math.Max(own, between/(m-1)/m/k)
+	if arms := float64(len(deltas)); arms > 1 {
+		_, spread := meanSS(deltas)
+		own = math.Max(own, spread/(arms-1)/(factors/arms))
 	}
 	e = Estimate{Method: MethodLadder, Diff: mean, N: len(each)}
-	e.settle(own, df, k, n, scale)
+	e.settle(own, df, k/(m*m), n, scale)
 	return e, true
 }

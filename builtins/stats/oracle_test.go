@@ -79,6 +79,24 @@ func TestSection31Ladder(t *testing.T) {
 	}
 }
 
+// A rung that disagrees with itself more than the controls do is not given the controls' calm.
+func TestRungOwnNoise(t *testing.T) {
+	labels := []string{"U", "S", "U", "S", "U"}
+	calm, _ := Rung([]Ladder{{[]float64{0, 1, .01, 1, 0}, labels}}, "U", "S", nil)
+	wild, _ := Rung([]Ladder{{[]float64{0, .5, .01, 1.5, 0}, labels}}, "U", "S", nil)
+	d, f := Ladder{[]float64{0, .5, .01, 1.5, 0}, labels}.Deltas("U", "S")
+	if len(d) != 2 || f[0] != 1.5 || wild.Diff != calm.Diff {
+		t.Fatal(d, f, calm, wild)
+	}
+	near(t, "calm", calm.ArmSD, .01/math.Sqrt2, 1e-12)
+	near(t, "wild", wild.ArmSD, math.Sqrt((d[0]-d[1])*(d[0]-d[1])/2/1.5), 1e-12)
+	// Several ladders: their disagreement counts, and the factor halves.
+	two, _ := Rung([]Ladder{{[]float64{0, 1, 0}, labels[:3]}, {[]float64{0, 2, 0}, labels[:3]}}, "U", "S", nil)
+	near(t, "two ladders", two.Diff, 1.5, 1e-12)
+	near(t, "factor", two.K, .75, 1e-12)
+	near(t, "sd", two.ArmSD, math.Sqrt(.5/1.5), 1e-12)
+}
+
 // Section 3.1: control noise with the drift removed.
 func TestSection31VonNeumann(t *testing.T) {
 	u := []float64{100, 101.1, 99.6, 100.9, 99.9}

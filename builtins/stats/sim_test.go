@@ -274,7 +274,8 @@ func TestVonNeumannDF(t *testing.T) {
 			hits++
 		}
 	}
-	if rate := float64(hits) / float64(n); rate > .065 || rate < .03 {
+	// The controls beside the rung enter the noise as well: a little on the safe side again.
+	if rate := float64(hits) / float64(n); rate > .05 || rate < .015 {
 		t.Errorf("false positives without drift %.4f", rate)
 	}
 }
