@@ -56,7 +56,7 @@ func resolveLabel(from, label string) (string, error) {
 	if clean == ".." || strings.HasPrefix(clean, "../") || strings.HasPrefix(clean, "/") {
 		return refuse("is outside the workflow's folder", "copy the file into the folder of the workflow that is run")
 	}
-	if !fs.ValidPath(clean) || clean == "." {
+	if !fs.ValidPath(clean) || clean == "." || clean[0] == '@' { // "./@flow" would read as a library afterwards
 		return refuse("is not a file name", forms)
 	}
 	return prefix + clean, nil
