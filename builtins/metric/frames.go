@@ -77,6 +77,15 @@ func notBlank(r *record.Request) (at []int64, lead bool, why string) {
 	return at, true, ""
 }
 
+// firstRead is how many token-bearing frames came with the first read that had any; 1 where it is not known.
+func firstRead(r *record.Request) int {
+	at, lead, why := contentUS(r)
+	if why != "" || !lead {
+		return 1
+	}
+	return 1 + ties(at, 0, 1)
+}
+
 // ties counts the neighbours of at[i] in direction step that share its stamp, within the rounding.
 func ties(at []int64, i, step int) int {
 	n := 0

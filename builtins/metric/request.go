@@ -78,6 +78,8 @@ func rates(r *record.Request, vals map[string]value) {
 		why = "frames of the first read cannot be told apart"
 	case why == "" && at[1]-at[0] <= 1:
 		why = "the second token-bearing frame came in the read of the first"
+	case why == "" && len(at) > 2 && at[2]-at[1] <= 1:
+		why = "the second token-bearing frame came in one read with the third: when is not known"
 	}
 	if why != "" {
 		vals["first_decode_step_ms"] = missing(why)
@@ -92,13 +94,20 @@ func rates(r *record.Request, vals map[string]value) {
 	}
 }
 
-// decode is (N − n) / (t_last − t_first).
+// decode is (N − n) / (t_last − t_first). The stamp of a read is that of its last frame, so where the first
+// read brought several token-bearing frames n is the tokens of all of them.
 func decode(r *record.Request, first, last int64) value {
-	n, rule := 1, "n = 1: tokens of the first frame unknown"
+	k := firstRead(r)
+	n, rule := k, fmt.Sprintf("n = %d: tokens of the first frame unknown", k)
 	if per, how := frameTokens(r); per != nil {
-		n, rule = per[0], fmt.Sprintf("n = %d: %s", per[0], how)
+		n = sum(per[:k])
+		rule = fmt.Sprintf("n = %d: %s", n, how)
 	} else if r.FirstFrameTokens != nil {
-		n, rule = *r.FirstFrameTokens, fmt.Sprintf("n = %d as the engine says", *r.FirstFrameTokens)
+		n = *r.FirstFrameTokens + k - 1
+		rule = fmt.Sprintf("n = %d as the engine says", n)
+	}
+	if k > 1 {
+		rule += fmt.Sprintf("; %d frames in the first read", k)
 	}
 	left := *r.CompletionTokens - n
 	if endTokens(r) == 1 {
@@ -155,7 +164,18 @@ func rate(n float64, ns int64, rule string) value {
 // gaps are the percentiles between frames, and between tokens where their frames are known.
 func gaps(r *record.Request, vals map[string]value) {
 	at, _, why := contentUS(r)
-	spread(vals, "icl", gapsMS(at), why, "")
+	between := gapsMS(at)
+	zero := 0
+	for _, g := range between {
+		if g < .0015 {
+			zero++
+		}
+	}
+	shared := ""
+	if zero > 0 {
+		shared = fmt.Sprintf("%d of %d frames came in the read of the one before", zero, len(between))
+	}
+	spread(vals, "icl", between, why, shared)
 	per, how := frameTokens(r)
 	switch {
 	case why != "":
@@ -164,14 +184,25 @@ func gaps(r *record.Request, vals map[string]value) {
 		spread(vals, "itl", nil, "tokens per frame are unknown: see icl", "")
 	default:
 		spread(vals, "itl", perTokenMS(at, per), "", how)
-		if sum(per[1:]) > len(per)-1 {
-			// Tokens that arrive together have no times of their own: the spread is kept, but not as a fact.
-			for _, p := range []string{"p50", "p95", "p99"} {
-				if v := vals["itl_"+p+"_ms"]; v.v != nil {
-					v.withheld, v.why = true, "frames carry several tokens: the time between those is not known; see icl"
-					vals["itl_"+p+"_ms"] = v
-				}
-			}
+		// Tokens that arrive together have no times of their own: the spread is kept, but not as a fact.
+		switch {
+		case sum(per[1:]) > len(per)-1:
+			doubt(vals, "frames carry several tokens: the time between those is not known; see icl")
+		case float64(zero) > maxShared*float64(len(between)):
+			doubt(vals, shared+": the time between those is not known; see icl")
+		}
+	}
+}
+
+// maxShared is the share of frames that may have come in the read of another before the times between
+// tokens are no longer a fact: a busy machine wakes the reader late.
+const maxShared = .05
+
+func doubt(vals map[string]value, why string) {
+	for _, p := range []string{"p50", "p95", "p99"} {
+		if v := vals["itl_"+p+"_ms"]; v.v != nil {
+			v.withheld, v.why = true, why
+			vals["itl_"+p+"_ms"] = v
 		}
 	}
 }
@@ -191,7 +222,9 @@ func spread(vals map[string]value, name string, sorted []float64, why, rule stri
 		case len(sorted) < p.least:
 			v = missing(fmt.Sprintf("%s needs %d gaps, got %d", p.name, p.least, len(sorted)))
 		default:
-			v = number(percentile(sorted, p.at), rule)
+			if v = number(percentile(sorted, p.at), rule); v.v != nil && *v.v < .0015 {
+				v = missing("nothing to tell apart: " + rule)
+			}
 		}
 		v.n = len(sorted)
 		vals[name+"_"+p.name+"_ms"] = v

@@ -174,6 +174,31 @@ func TestRequest(t *testing.T) {
 			want: map[string]float64{"first_decode_step_ms": 10, "icl_p50_ms": 15, "steady_tok_s": 1 / .020},
 		},
 		{
+			// A busy machine: two frames in the first read, so its stamp is that of the second and 4 of 6 tokens lie
+			// in the 40 ms after it. n = 1 would give 125 tokens a second.
+			name: "two frames in the first read",
+			r:    usage(stream(frame{100, "role", 0}, frame{100, "text", 0}, frame{100, "text", 0}, frame{110, "text", 0}, frame{120, "text", 0}, frame{130, "text", 0}, frame{140, "text", 0}), 10, 6),
+			want: map[string]float64{"decode_tok_s": 4 / .040, "icl_p50_ms": 10},
+			whys: map[string]string{"first_decode_step_ms": "read of the first", "steady_tok_s": "read of the first"},
+			held: map[string]float64{"itl_p50_ms": 10}, // one of five frames has no time of its own
+		},
+		{
+			name: "two frames in the second read",
+			r:    usage(stream(frame{100, "text", 0}, frame{120, "text", 0}, frame{120, "text", 0}, frame{130, "text", 0}), 10, 4),
+			want: map[string]float64{"decode_tok_s": 3 / .030},
+			whys: map[string]string{"first_decode_step_ms": "one read with the third", "steady_tok_s": "one read with the third"},
+		},
+		{
+			name: "most frames share reads",
+			r:    usage(stream(frame{100, "text", 0}, frame{110, "text", 0}, frame{110, "text", 0}, frame{110, "text", 0}, frame{120, "text", 0}), 10, 9),
+			want: map[string]float64{"decode_tok_s": 8 / .020, "icl_p50_ms": 5}, // gaps 0, 0, 10, 10
+		},
+		{
+			name: "nearly all frames share reads",
+			r:    usage(stream(frame{100, "text", 0}, frame{110, "text", 0}, frame{110, "text", 0}, frame{110, "text", 0}, frame{110, "text", 0}), 10, 5),
+			whys: map[string]string{"icl_p50_ms": "3 of 4 frames came in the read of the one before", "itl_p50_ms": "nothing to tell apart"},
+		},
+		{
 			name: "empty frame between, not noted",
 			r:    usage(stream(frame{100, "text", 0}, frame{110, "empty", 0}, frame{130, "text", 0}), 10, 2),
 			want: map[string]float64{"decode_tok_s": 1 / .030},
