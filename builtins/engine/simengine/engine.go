@@ -47,6 +47,9 @@ func newEngine(o *options, c clock, log io.Writer, die func(int)) (*engine, erro
 	if o.slots > 0 {
 		e.slots = make(chan struct{}, o.slots)
 	}
+	if _, waits := c.(realClock); waits && o.work == "" {
+		prefer()
+	}
 	if o.truth != "" {
 		f, err := os.Create(o.truth)
 		if err != nil {

@@ -153,8 +153,16 @@ func (g *generation) say(ctx context.Context, first int64) bool {
 		}
 		g.out = i + 1
 		g.decodeNS = g.clock.now() - first
-		if g.stream && frame.content+frame.reasoning != "" && !g.choice(frame) {
-			return false
+		if g.stream && frame.content+frame.reasoning != "" {
+			begun := g.clock.now()
+			if !g.choice(frame) {
+				return false
+			}
+			// What the deadlines count from is when the first token left. Where the machine took the
+			// processor away around that write, its end is closer to the truth than its beginning.
+			if end := g.clock.now(); i < g.o.perFrame && end-begun > int64(200*time.Microsecond) {
+				first = end - g.decodeNS
+			}
 		}
 		before := i + 1 - len(frame.ids)
 		frame = delta{}
