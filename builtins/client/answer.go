@@ -32,6 +32,7 @@ type answer struct {
 	thought  hash.Hash // of the reasoning; nil when there was none
 	arrivals []int64   // per frame, ns
 	kernel   int       // reads that the kernel stamped
+	lastRead int       // number of the read that brought the last content frame
 
 	tokens     []int // per content frame
 	unknown    bool  // a content frame did not say how many
@@ -150,7 +151,10 @@ func (a *answer) facts(f *frame, at int64) {
 		a.text = append(a.text, f.text...)
 	}
 	if len(f.text) > 0 || f.tool || len(f.reasoning) > 0 {
-		a.row.ContentFrames++
+		if a.row.ContentFrames++; a.row.ContentFrames > 1 && a.lastRead == a.row.Reads {
+			a.row.Coalesced++
+		}
+		a.lastRead = a.row.Reads
 		a.row.LastContentNS = &at
 		a.count(f)
 	}

@@ -68,6 +68,9 @@ func TestStampBelongsToTheBytes(t *testing.T) {
 			if r.Status != "ok" || r.Text != "onetwo" || r.ContentFrames != 2 {
 				t.Fatalf("got %s %q, text %q", r.Status, r.Error, r.Text)
 			}
+			if got, want := r.Coalesced == 1, tt.one == tt.two; got != want {
+				t.Errorf("got %d coalesced frames, want %t", r.Coalesced, want)
+			}
 			if r.Reads < tt.reads {
 				t.Errorf("got %d reads, want %d and more", r.Reads, tt.reads)
 			}
