@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -405,15 +406,17 @@ func TestCannotLaunch(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Start(t.Context(), Options{}, argv("sh")); err == nil || isPermanent(err) {
+	inFolder := func(l Launch) Launch { l.Out = t.TempDir(); return l }
+	if _, err := Start(t.Context(), Options{}, inFolder(argv("sh"))); err == nil || isPermanent(err) {
 		t.Errorf("without a supervisor: got %v", err)
 	}
-	if _, err := Start(t.Context(), Options{Supervisor: []string{"/no/supervisor"}}, argv("sh")); err == nil || isPermanent(err) {
+	if _, err := Start(t.Context(), Options{Supervisor: []string{"/no/supervisor"}}, inFolder(argv("sh"))); err == nil || isPermanent(err) {
 		t.Errorf("with a missing supervisor: got %v", err)
 	}
-	l := argv("sh")
-	l.Out = t.TempDir()
-	if _, err := Start(t.Context(), Options{Supervisor: []string{"true"}}, l); err == nil || !strings.Contains(err.Error(), "ended without a word") {
+	if _, err := Start(t.Context(), testOptions(), argv("sh")); err == nil || !strings.Contains(err.Error(), "no folder") {
+		t.Errorf("without a folder for the arm: got %v", err)
+	}
+	if _, err := Start(t.Context(), Options{Supervisor: []string{"true"}}, inFolder(argv("sh"))); err == nil || !strings.Contains(err.Error(), "ended without a word") {
 		t.Errorf("with a supervisor that is none: got %v", err)
 	}
 }
@@ -438,7 +441,7 @@ func TestCommandFilledIn(t *testing.T) {
 		Vars: map[string]string{"seed": "42"}, Out: out, Root: root,
 	}
 	o := testOptions()
-	o.Allow = []string{"FLOW_TEST_ALLOW*"}
+	o.Allow = append(o.Allow, "FLOW_TEST_ALLOW*")
 	p, err := Start(t.Context(), o, l)
 	if err != nil {
 		t.Fatal(err)
@@ -547,8 +550,11 @@ func TestCancelled(t *testing.T) {
 }
 
 func TestDiesWhileServing(t *testing.T) {
-	p := start(t, serverOf("segv"))
+	p := start(t, serverOf("serve"))
 	ready(t, p)
+	if resp, err := http.Get(p.BaseURL() + "/die"); err == nil {
+		resp.Body.Close()
+	}
 	<-p.Done()
 	if info := p.Info(); info.StoppedBy != byItself || info.Signal != "SIGKILL" || info.OOMKilled {
 		t.Errorf("got %s by %s, oom %v", info.Signal, info.StoppedBy, info.OOMKilled)

@@ -37,6 +37,11 @@ func TestMain(m *testing.M) {
 			os.Exit(playFlow(os.Args[2], os.Args[3], os.Args[4:]))
 		}
 	}
+	// A program under the race detector sleeps for a second before it exits, and here every supervisor and
+	// every engine is one.
+	if err := os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0")); err != nil {
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 
@@ -81,13 +86,6 @@ func scripted(mode string, args []string) int {
 		return serve(port, 50*time.Millisecond)
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
-		return serve(port, 0)
-	case "segv":
-		go func() {
-			time.Sleep(50 * time.Millisecond)
-			signal.Reset(syscall.SIGSEGV)
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		}()
 		return serve(port, 0)
 	case "orphan": // a grandchild in a session of its own, whose parent is gone
 		spawn(false, "middle", "sleep")
@@ -153,6 +151,9 @@ func serve(port string, load time.Duration) int {
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "# TYPE hits counter\nhits 12\nreq{code=\"200\"} 3\nreq{code=\"500\"} 0\nbad NaN")
 	})
+	mux.HandleFunc("/die", func(http.ResponseWriter, *http.Request) {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	})
 	fmt.Fprintf(os.Stderr, "llama_context: n_ubatch      = 1024\nserver: listening on http://127.0.0.1:%s\n", port)
 	_ = http.Serve(ln, mux)
 	return 0
@@ -183,7 +184,9 @@ func playFlow(mode, out string, args []string) int {
 	select {}
 }
 
-func testOptions() Options { return Options{Supervisor: []string{os.Args[0], "supervise"}} }
+func testOptions() Options {
+	return Options{Supervisor: []string{os.Args[0], "supervise"}, Allow: []string{"GORACE"}}
+}
 
 // launchOf is a launch of a scripted engine without folder: "{port}" among args makes it a server.
 func launchOf(mode string, args ...string) Launch {

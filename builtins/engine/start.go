@@ -60,6 +60,10 @@ func Start(ctx context.Context, o Options, l Launch) (*Process, error) {
 		return nil, &StartError{Reason: "launch engine " + l.Engine.Name,
 			Err: &diag.Error{Kind: diag.Bug, Op: "launch", Msg: "no supervisor command is set"}}
 	}
+	if !filepath.IsAbs(l.Out) {
+		return nil, &StartError{Reason: "launch engine " + l.Engine.Name,
+			Err: &diag.Error{Kind: diag.Bug, Op: "launch", Msg: fmt.Sprintf("no folder for the arm: got %q, want an absolute path", l.Out)}}
+	}
 	if len(l.Command.Argv) == 0 {
 		return nil, permanent(l, &diag.Error{Pos: l.Engine.Pos, Kind: diag.Workflow, Op: "engine " + l.Engine.Name, Msg: "it has neither a command nor a url"})
 	}
