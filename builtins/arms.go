@@ -39,7 +39,7 @@ func newProcess(env *Env, p plan.Process) starlark.Value {
 		fields: map[string]func() starlark.Value{
 			"info": func() starlark.Value {
 				if i := p.Info(); i != nil {
-					return newFact("process", *i)
+					return newFact(env, "process", *i)
 				}
 				return starlark.None
 			},
@@ -119,7 +119,7 @@ func armFamily() Family {
 				}
 				out := make([]starlark.Value, len(s))
 				for i := range s {
-					out[i] = newFact("sample", s[i])
+					out[i] = newFact(c.env, "sample", s[i])
 				}
 				return frozen(out), nil
 			},
@@ -137,7 +137,7 @@ func armFamily() Family {
 				if err != nil {
 					return nil, c.effect(err)
 				}
-				return newFact("exec", x), nil
+				return newFact(c.env, "exec", x), nil
 			},
 		}, {
 			Name: "arm.check", Doc: "Judges a gate now, on the arm as it is so far, and keeps the finding.", Example: `arm.check(gate("always", check = lambda arm: ok()))`,
@@ -199,7 +199,7 @@ func processFamily() Family {
 				}
 				out := make([]starlark.Value, len(rs))
 				for i := range rs {
-					out[i] = newFact("request", rs[i])
+					out[i] = newFact(c.env, "request", rs[i])
 				}
 				return frozen(out), nil
 			},
@@ -215,7 +215,7 @@ func processFamily() Family {
 				}
 				out := make([]starlark.Value, len(es))
 				for i := range es {
-					out[i] = newFact("evidence", es[i])
+					out[i] = newFact(c.env, "evidence", es[i])
 				}
 				return frozen(out), nil
 			},

@@ -21,6 +21,7 @@ type Env struct {
 	Decided, Hopeless func(*record.Group) string
 
 	params  []*ParamInfo
+	shapes  shapes
 	methods map[string]map[string]Builtin // of each capability: made once, arms and records are many
 }
 

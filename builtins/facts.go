@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
@@ -21,6 +22,7 @@ import (
 type fact struct {
 	kind  string
 	v     reflect.Value // a struct
+	env   *Env
 	more  map[string]func() starlark.Value
 	shown string // what is printed inside the parentheses
 }
@@ -31,12 +33,36 @@ var (
 )
 
 // newFact wraps a pointer to a record struct, or the struct itself.
-func newFact(kind string, x any) *fact {
+func newFact(env *Env, kind string, x any) *fact {
 	v := reflect.ValueOf(x)
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
 	}
-	return &fact{kind: kind, v: v}
+	return &fact{kind: kind, v: v, env: env}
+}
+
+// field is one field of a record type.
+type field struct {
+	index     int
+	omitempty bool
+}
+
+// shapes remembers the fields of record types: gates read thousands of them.
+type shapes struct{ of sync.Map }
+
+func (s *shapes) fields(t reflect.Type) map[string]field {
+	if m, ok := s.of.Load(t); ok {
+		return m.(map[string]field)
+	}
+	m := map[string]field{}
+	for i := range t.NumField() {
+		name, opts, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if t.Field(i).IsExported() && name != "" && name != "-" {
+			m[name] = field{i, strings.Contains(opts, "omitempty")}
+		}
+	}
+	s.of.Store(t, m)
+	return m
 }
 
 func (f *fact) String() string {
@@ -49,6 +75,7 @@ func (f *fact) String() string {
 	}
 	return f.kind + "(" + string(b) + ")"
 }
+func (f *fact) content() *fact       { return f }
 func (f *fact) Type() string         { return f.kind }
 func (f *fact) Freeze()              {} // nothing in it can change
 func (f *fact) Truth() starlark.Bool { return true }
@@ -58,8 +85,11 @@ func (f *fact) Hash() (uint32, error) {
 
 // CompareSameType compares content.
 func (f *fact) CompareSameType(op syntax.Token, y starlark.Value, _ int) (bool, error) {
-	other, ok := y.(*fact)
-	same := ok && f.kind == other.kind && reflect.DeepEqual(f.v.Interface(), other.v.Interface())
+	same := false
+	if o, ok := y.(interface{ content() *fact }); ok { // records embed theirs
+		other := o.content()
+		same = f.kind == other.kind && reflect.DeepEqual(f.v.Interface(), other.v.Interface())
+	}
 	switch op {
 	case syntax.EQL:
 		return same, nil
@@ -77,11 +107,8 @@ func (f *fact) Attr(name string) (starlark.Value, error) {
 	if get, ok := f.more[name]; ok {
 		return get(), nil
 	}
-	t := f.v.Type()
-	for i := range t.NumField() {
-		if n, omit, ok := jsonName(t.Field(i)); ok && n == name {
-			return fieldValue(n, f.v.Field(i), omit), nil
-		}
+	if x, ok := f.env.shapes.fields(f.v.Type())[name]; ok {
+		return f.field(name, f.v.Field(x.index), x.omitempty), nil
 	}
 	return nil, nil
 }
@@ -92,9 +119,8 @@ func (f *fact) AttrNames() []string {
 	for n := range f.more {
 		out = append(out, n)
 	}
-	t := f.v.Type()
-	for i := range t.NumField() {
-		if n, _, ok := jsonName(t.Field(i)); ok && f.more[n] == nil {
+	for n := range f.env.shapes.fields(f.v.Type()) {
+		if f.more[n] == nil {
 			out = append(out, n)
 		}
 	}
@@ -102,26 +128,22 @@ func (f *fact) AttrNames() []string {
 	return out
 }
 
-func jsonName(f reflect.StructField) (name string, omitempty, ok bool) {
-	name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return name, strings.Contains(opts, "omitempty"), f.IsExported() && name != "" && name != "-"
-}
-
-// fieldValue is one field. An optional text that is empty is None; only a case may be "", the only one.
-func fieldValue(name string, v reflect.Value, omitempty bool) starlark.Value {
+// field is the value of one. An optional text that is empty is None; only a case may be "", the only one.
+func (f *fact) field(name string, v reflect.Value, omitempty bool) starlark.Value {
 	if v.Kind() == reflect.String && v.Len() == 0 && omitempty && name != "case" {
 		return starlark.None
 	}
-	return goValue(name, v)
+	return f.value(v)
 }
 
-func goValue(name string, v reflect.Value) starlark.Value {
+// value is a field's content; structs become facts.
+func (f *fact) value(v reflect.Value) starlark.Value {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() {
 			return starlark.None
 		}
-		return goValue(name, v.Elem())
+		return f.value(v.Elem())
 	case reflect.String:
 		return starlark.String(v.String())
 	case reflect.Bool:
@@ -135,7 +157,7 @@ func goValue(name string, v reflect.Value) starlark.Value {
 	case reflect.Slice:
 		out := make([]starlark.Value, v.Len())
 		for i := range out {
-			out[i] = goValue(name, v.Index(i))
+			out[i] = f.value(v.Index(i))
 		}
 		return frozen(out)
 	case reflect.Map:
@@ -146,12 +168,12 @@ func goValue(name string, v reflect.Value) starlark.Value {
 		slices.Sort(keys)
 		d := starlark.NewDict(len(keys))
 		for _, k := range keys {
-			_ = d.SetKey(starlark.String(k), goValue(name, v.MapIndex(reflect.ValueOf(k))))
+			_ = d.SetKey(starlark.String(k), f.value(v.MapIndex(reflect.ValueOf(k))))
 		}
 		d.Freeze()
 		return d
 	case reflect.Struct:
-		return newFact(strings.ToLower(v.Type().Name()), v.Interface())
+		return &fact{kind: strings.ToLower(v.Type().Name()), v: v, env: f.env}
 	}
 	return starlark.None
 }

@@ -163,12 +163,12 @@ func newArmRecord(env *Env, a *record.Arm, samples bool) *armRecord {
 }
 
 func armOf(env *Env, a *record.Arm, g *record.Group, samples bool) *armRecord {
-	r := &armRecord{fact: newFact("arm", a), a: a, env: env, samples: samples}
+	r := &armRecord{fact: newFact(env, "arm", a), a: a, env: env, samples: samples}
 	r.shown = fmt.Sprintf("%d, side %s, %s", a.Seq, a.Label, or(a.Disposition, "not judged"))
 	side := sideOf(g, a.Label)
 	r.more = map[string]func() starlark.Value{
 		"index":          func() starlark.Value { return starlark.MakeInt(a.Seq) },
-		"side":           func() starlark.Value { return sideRecord(side) },
+		"side":           func() starlark.Value { return sideRecord(env, side) },
 		"levers":         func() starlark.Value { return texts(leverNames(side, false)) },
 		"changes_output": func() starlark.Value { return texts(leverNames(side, true)) },
 		"group": func() starlark.Value {
@@ -212,11 +212,11 @@ func sideOf(g *record.Group, label string) *record.Side {
 	return nil
 }
 
-func sideRecord(s *record.Side) starlark.Value {
+func sideRecord(env *Env, s *record.Side) starlark.Value {
 	if s == nil {
 		return starlark.None
 	}
-	f := newFact("side", s)
+	f := newFact(env, "side", s)
 	f.shown = s.Label
 	f.more = map[string]func() starlark.Value{
 		"levers":         func() starlark.Value { return texts(leverNames(s, false)) },
@@ -244,7 +244,7 @@ type groupRecord struct {
 }
 
 func newGroupRecord(env *Env, g *record.Group, samples bool) *groupRecord {
-	r := &groupRecord{fact: newFact("group", g), g: g}
+	r := &groupRecord{fact: newFact(env, "group", g), g: g}
 	r.shown = fmt.Sprintf("%q, %s", g.Name, or(g.Verdict, "under way"))
 	first := firstComparison(g)
 	estimate := func(pick func(*record.Estimate) starlark.Value) func() starlark.Value {
@@ -261,14 +261,14 @@ func newGroupRecord(env *Env, g *record.Group, samples bool) *groupRecord {
 		"sides": func() starlark.Value {
 			out := make([]starlark.Value, len(g.Sides))
 			for i := range g.Sides {
-				out[i] = sideRecord(&g.Sides[i])
+				out[i] = sideRecord(env, &g.Sides[i])
 			}
 			return frozen(out)
 		},
 		"comparisons": func() starlark.Value {
 			out := make([]starlark.Value, len(g.Comparisons))
 			for i := range g.Comparisons {
-				out[i] = comparisonRecord(&g.Comparisons[i])
+				out[i] = comparisonRecord(env, &g.Comparisons[i])
 			}
 			return frozen(out)
 		},
@@ -298,8 +298,8 @@ func ofEstimate(c *record.Comparison, pick func(*record.Estimate) starlark.Value
 	return pick(c.Estimate)
 }
 
-func comparisonRecord(c *record.Comparison) starlark.Value {
-	f := newFact("comparison", c)
+func comparisonRecord(env *Env, c *record.Comparison) starlark.Value {
+	f := newFact(env, "comparison", c)
 	f.shown = fmt.Sprintf("%s against %s, %s, %s", c.Side, c.Control, c.Metric, or(c.Verdict, "no verdict"))
 	estimate := func(pick func(*record.Estimate) starlark.Value) func() starlark.Value {
 		return func() starlark.Value { return ofEstimate(c, pick) }
