@@ -404,4 +404,3 @@ func TestHopeless(t *testing.T) {
 		t.Errorf("got %q", why)
 	}
 }
-
