@@ -309,7 +309,7 @@ type Request struct {
 	Frames           int      `json:"frames"`         // messages with a payload, [DONE] not counted
 	ContentFrames    int      `json:"content_frames"` // token-bearing
 	Reads            int      `json:"reads"`
-	Coalesced        int      `json:"coalesced,omitempty"` // content frames that one read brought with a later one: their stamp is the later one's
+	Coalesced        int      `json:"coalesced,omitempty"`    // content frames that one read brought with a later one: their stamp is the later one's
 	ArrivalsUS       []int64  `json:"arrivals_us,omitempty"`  // per frame: µs since sent for the first, then deltas
 	BlankFrames      []int    `json:"blank_frames,omitempty"` // indexes in ArrivalsUS of frames without tokens (role-only, empty, usage); nil where not noted
 	FrameTokens      []int    `json:"frame_tokens,omitempty"` // per content frame, where the engine says so
