@@ -20,7 +20,7 @@ func sessions(t testing.TB) int {
 		return n
 	}
 	if testing.Short() {
-		return 1000
+		return 400
 	}
 	return 1200
 }
