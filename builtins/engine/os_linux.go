@@ -4,8 +4,10 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +23,16 @@ func becomeSubreaper() error {
 		return fmt.Errorf("become a child subreaper: %w", err)
 	}
 	return nil
+}
+
+// closeOnExec marks every descriptor but the first three.
+func closeOnExec() {
+	if unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return
+	}
+	for fd := 3; fd < 1024; fd++ { // before Linux 5.11
+		syscall.CloseOnExec(fd)
+	}
 }
 
 // engineAttr: own session and process group; and should the supervisor itself be killed, the engine dies
@@ -240,12 +252,13 @@ func listeners(port int) []listener {
 	return out
 }
 
-// holds reports which of the inodes the process has open.
-func holds(pid int, inodes map[uint64]bool) bool {
+// holds reports whether the process has one of the sockets open; readable is false where the kernel does
+// not let us see, as for a program with capabilities of its own.
+func holds(pid int, inodes map[uint64]bool) (held, readable bool) {
 	dir := procRoot + "/" + strconv.Itoa(pid) + "/fd"
 	d, err := os.Open(dir)
 	if err != nil {
-		return false
+		return false, os.IsNotExist(err)
 	}
 	defer d.Close()
 	names, _ := d.Readdirnames(-1)
@@ -260,14 +273,15 @@ func holds(pid int, inodes map[uint64]bool) bool {
 		}
 		inode, err := strconv.ParseUint(strings.TrimSuffix(id, "]"), 10, 64)
 		if err == nil && inodes[inode] {
-			return true
+			return true, true
 		}
 	}
-	return false
+	return false, true
 }
 
-// portOwner tells who listens on the port. free: nobody. ours: a process of tree holds every socket.
-// Otherwise who names the holder as well as permissions allow.
+// portOwner tells who listens on the port. free: nobody. ours: a process of tree holds every socket, or
+// hides what it holds, which is the benefit of the doubt. Otherwise who names the holder as well as
+// permissions allow.
 func portOwner(port int, tree []int) (free, ours bool, who string) {
 	ls := listeners(port)
 	if len(ls) == 0 {
@@ -277,14 +291,7 @@ func portOwner(port int, tree []int) (free, ours bool, who string) {
 	uid := -1
 	for _, l := range ls {
 		one := map[uint64]bool{l.inode: true}
-		owned := false
-		for _, pid := range tree {
-			if holds(pid, one) {
-				owned = true
-				break
-			}
-		}
-		if !owned {
+		if !slices.ContainsFunc(tree, func(pid int) bool { held, readable := holds(pid, one); return held || !readable }) {
 			foreign[l.inode] = true
 			uid = l.uid
 		}
@@ -293,7 +300,7 @@ func portOwner(port int, tree []int) (free, ours bool, who string) {
 		return false, true, ""
 	}
 	for _, pid := range allPids() {
-		if holds(pid, foreign) {
+		if held, _ := holds(pid, foreign); held {
 			return false, false, describe(pid)
 		}
 	}

@@ -13,6 +13,12 @@ import (
 
 func becomeSubreaper() error { return nil }
 
+func closeOnExec() {
+	for fd := 3; fd < 256; fd++ {
+		syscall.CloseOnExec(fd)
+	}
+}
+
 func engineAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 func openCgroup(string) int { return -1 }

@@ -9,10 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"flow/workflows/plan"
 	"flow/workflows/record"
 )
 
@@ -200,4 +202,49 @@ func TestChildrenAndScanAgree(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// Shells start background jobs with SIGINT and SIGQUIT ignored, and nohup ignores SIGHUP. An engine that
+// inherited that could not be stopped by them.
+func TestSignalsNotIgnored(t *testing.T) {
+	cmd := exec.Command("sh", "-c", `trap "" INT QUIT HUP TERM PIPE; exec "$0" flow serve "$1" "{port}"`, os.Args[0], t.TempDir())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told struct{ Tree []int }
+	if err := json.Unmarshal([]byte(line), &told); err != nil || len(told.Tree) != 1 {
+		t.Fatalf("%v: %s", err, line)
+	}
+	for l := range strings.Lines(readFile(t, "/proc", strconv.Itoa(told.Tree[0]), "status")) {
+		if v, ok := strings.CutPrefix(l, "SigIgn:"); ok && strings.Trim(v, "0 \t\n") != "" {
+			t.Errorf("the engine ignores signals: %s", l)
+		}
+	}
+	_ = cmd.Process.Kill()
+	until(t, "the engine is gone", func() bool { return gone(told.Tree) })
+}
+
+// The engine has no descriptor but its three.
+func TestDescriptors(t *testing.T) {
+	l := Launch{}
+	l.Engine.Name = "ls"
+	l.Engine.Metrics = []plan.Metric{{Extract: &plan.Extract{Kind: "stdout"}}}
+	l.Command.Argv = []string{"ls", "/proc/self/fd"}
+	p := start(t, l)
+	if err := p.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := p.Stdout()
+	if got := strings.Fields(out); len(got) != 4 { // 0, 1, 2, and the folder that ls reads
+		t.Errorf("descriptors %v, want 0 to 3", got)
+	}
 }

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"flow/starlark/diag"
 	"flow/workflows/plan"
@@ -33,6 +34,10 @@ const (
 	LogFile    = "engine.log"
 	StdoutFile = "stdout.txt"
 )
+
+// launchLimit bounds the time from starting the supervisor to its first word. It is no measure of an engine:
+// the word comes as soon as execve has succeeded.
+const launchLimit = 30 * time.Second
 
 // Start launches the engine, or takes note of an attached one. It returns when the engine's program runs;
 // a failure is a *StartError. A cancelled ctx ends the launch and leaves nothing; once Start returned, the
@@ -79,6 +84,8 @@ func Start(ctx context.Context, o Options, l Launch) (*Process, error) {
 		return nil, permanent(l, err)
 	}
 	_ = sup.send(order{Op: opLaunch, Spec: sp}) // a supervisor that does not read is one that says nothing
+	limit := time.NewTimer(launchLimit)
+	defer limit.Stop()
 	select {
 	case r, ok := <-sup.reports:
 		if !ok {
@@ -92,6 +99,10 @@ func Start(ctx context.Context, o Options, l Launch) (*Process, error) {
 		}
 		p.info.Pid, p.info.StartTicks, p.info.Cgroup = r.Pid, r.StartTicks, r.Cgroup
 		p.info.LaunchNS = r.NS + p.offset
+	case <-limit.C:
+		sup.abandon()
+		return nil, &StartError{Reason: "launch engine " + l.Engine.Name, LogTail: p.logTail(),
+			Err: &diag.Error{Kind: diag.Machine, Op: "supervisor", Msg: "no word from it within " + words(launchLimit), Fix: "see what `" + strings.Join(o.Supervisor, " ") + "` does"}}
 	case <-ctx.Done():
 		sup.abandon() // the end of orders kills whatever was started
 		return nil, &StartError{Reason: "launch cancelled", Err: ctx.Err()}
@@ -375,9 +386,12 @@ func startSupervisor(argv []string, out string, stdout bool) (*supervisor, error
 
 func (s *supervisor) send(o order) error { return s.enc.Encode(o) }
 
-// abandon ends the orders, which makes the supervisor kill what there is, and waits for its end.
+// abandon ends the orders, which makes the supervisor kill what there is, and waits for its end. One that
+// does not end is killed, and its engine with it.
 func (s *supervisor) abandon() {
 	_ = s.orders.Close()
+	limit := time.AfterFunc(sweepLimit+5*time.Second, func() { _ = s.cmd.Process.Kill() })
+	defer limit.Stop()
 	for range s.reports {
 	}
 	_ = s.cmd.Wait()

@@ -45,6 +45,9 @@ func (p *Process) watch() {
 		}
 		p.mu.Unlock()
 	}
+	if !told {
+		_ = p.sup.cmd.Process.Kill() // it may live and only be mute
+	}
 	_ = p.sup.cmd.Wait()
 	if !told {
 		p.lost()

@@ -59,7 +59,7 @@ func Supervise(args []string, in, out *os.File) int {
 	drop := make(chan os.Signal, 1)
 	signal.Notify(drop, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGTSTP)
-	syscall.CloseOnExec(3)
+	closeOnExec() // the engine gets its three descriptors, whatever flow was started with
 	s := &overseer{in: in, out: out, orders: make(chan order), empty: make(chan struct{}), gone: make(chan struct{})}
 	if err := becomeSubreaper(); err != nil {
 		s.report(report{Event: evFailed, Error: "supervisor: " + err.Error()})
