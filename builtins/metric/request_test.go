@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -473,5 +474,22 @@ func TestNamesAreUnique(t *testing.T) {
 		if _, ok := requestDef(name); !ok {
 			t.Errorf("countedBy names %s, which is no request metric", name)
 		}
+	}
+}
+
+// The metrics of a request of 32,000 frames: the cost is flat per frame.
+func BenchmarkRequest(b *testing.B) {
+	for _, n := range []int{320, 3200, 32000} {
+		var fs []frame
+		for i := range n {
+			fs = append(fs, frame{ms: 100 + 10*float64(i), what: "text"})
+		}
+		r := usage(stream(fs...), 50, n)
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			for b.Loop() {
+				Request(r)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/frame")
+		})
 	}
 }
