@@ -102,6 +102,12 @@ func (a *answer) onFrame(data []byte, at stamp) error {
 	}
 	a.row.Frames++
 	a.arrivals = append(a.arrivals, at.ns)
+	before := a.row.ContentFrames
+	defer func() {
+		if a.row.ContentFrames == before {
+			a.row.BlankFrames = append(a.row.BlankFrames, a.row.Frames-1)
+		}
+	}()
 	if !a.frame.parse(&a.scanner, data) {
 		a.garbage++
 		if a.garbage == 1 {

@@ -34,6 +34,10 @@ func TestKinds(t *testing.T) {
 			if n, err := c.Tokenize(context.Background(), r.Text); err != nil || n != 20 {
 				t.Errorf("tokenize(text): got %d, %v, want 20", n, err)
 			}
+			blank := map[string][]int{plan.APIChat: {0, 21, 22}, plan.APICompletions: {20, 21}, plan.APILlama: {20}}[kind]
+			if !slices.Equal(r.BlankFrames, blank) {
+				t.Errorf("frames without tokens: got %v, want %v", r.BlankFrames, blank)
+			}
 			order(t, r)
 			if kind == plan.APILlama {
 				if len(r.FrameTokens) != 20 || num(r.FirstFrameTokens) != 1 {
