@@ -87,6 +87,9 @@ func (p *Process) diedBeforeReady() *StartError {
 	se.Permanent = e.Code != nil && !e.OOMKilled
 	if port := p.info.Port; port != 0 {
 		if free, ours, who := portOwner(port, p.Tree()); !free && !ours && who != "" {
+			p.mu.Lock()
+			p.foreign = who
+			p.mu.Unlock()
 			se.Permanent = false
 			se.Reason += fmt.Sprintf(", and its port %d is taken by %s", port, who)
 		}
