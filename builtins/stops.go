@@ -23,6 +23,7 @@ var stopKind = &kind[plan.Stop]{
 		"name":       func(s plan.Stop) starlark.Value { return text(s.Name) },
 		"cap":        func(s plan.Stop) starlark.Value { return starlark.MakeInt(s.Cap) },
 		"sequential": func(s plan.Stop) starlark.Value { return starlark.Bool(s.Sequential) },
+		"each_arm":   func(s plan.Stop) starlark.Value { return starlark.Bool(s.EachArm) },
 		"params":     func(s plan.Stop) starlark.Value { return fromJSON(s.Params) },
 	},
 }
@@ -48,6 +49,7 @@ func stopCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "check", Default: "None", Into: value.Callable(&check), Doc: "function of the group's record: a reason to end it, or None to go on; needed unless cap is given"},
 		value.Param{Name: "cap", Default: "None", Into: value.Int(&s.Cap), Doc: "the most blocks the group may take"},
 		value.Param{Name: "sequential", Default: "False", Into: value.Bool(&s.Sequential), Doc: "the check looks at results: intervals are printed at the level of its looks"},
+		value.Param{Name: "each_arm", Default: "False", Into: value.Bool(&s.EachArm), Doc: "ask after every arm too, not only after a block: for a rule that may end a block in its middle"},
 		value.Param{Name: "params", Default: "{}", Into: jsonObject(&s.Params), Example: `{"blocks": 4}`, Doc: "thresholds, stored with the group as they stood"},
 	)
 	if err != nil {

@@ -296,6 +296,7 @@ type Stop struct {
 	Pos        diag.Pos `json:"-"`
 	Cap        int      `json:"cap,omitempty"`
 	Sequential bool     `json:"sequential,omitempty"`
+	EachArm    bool     `json:"each_arm,omitempty"` // asked after every arm too, not only after a block
 	Params     string   `json:"params,omitempty"`
 	Rule       Rule     `json:"-"`
 	Code       Code     `json:"-"`

@@ -96,7 +96,7 @@ func (s *Session) newGroup(pg *plan.Group, res *plan.Resolution, id string, inde
 		Seed: seed(s.Session.Seed, index), Declared: declared, Resolved: res.Hash,
 		Engine: res.Engine, Workload: res.Workload, Model: res.Model,
 		Control: pg.ControlSide().Label, Primary: pg.Primary, Better: pg.Better, MinEffect: pg.MinEffect, Cap: pg.Cap,
-		Sequential: pg.Sequential(), Pos: pg.Pos.String(), WallStartNS: s.Clock.Wall(),
+		CaseRule: pg.Workload.Rule, Sequential: pg.Sequential(), Pos: pg.Pos.String(), WallStartNS: s.Clock.Wall(),
 	}
 	for _, side := range pg.Sides {
 		c, err := plan.Effective(side.Engine, side.Stack)
@@ -165,7 +165,7 @@ func (s *Session) blocks(ctx context.Context, r *groupRun) error {
 		if r.g.Verdict == record.Infeasible {
 			return &errEnd{"infeasible"}
 		}
-		why, err := s.askStops(ctx, r)
+		why, err := s.askStops(ctx, r, false)
 		if err != nil {
 			return err
 		}
@@ -190,10 +190,10 @@ func (s *Session) takeOthers(ctx context.Context, r *groupRun) error {
 	return nil
 }
 
-// askStops asks every stop; the first with a reason wins. An estimate at this look is the stop's to use.
-func (s *Session) askStops(ctx context.Context, r *groupRun) (string, error) {
+// askStops asks every stop, inside a block only those that may end one; the first with a reason wins.
+func (s *Session) askStops(ctx context.Context, r *groupRun, inside bool) (string, error) {
 	for _, st := range r.plan.Stops {
-		if st.Rule == nil {
+		if st.Rule == nil || inside && !st.EachArm {
 			continue
 		}
 		why, err := st.Rule(ctx, r.g)
@@ -223,6 +223,12 @@ func (s *Session) block(ctx context.Context, r *groupRun, b int) error {
 		}
 		state := stateOf(arms, len(labels))
 		if state == "open" {
+			// A stop that would have ended the group inside this block still does.
+			if why, err := s.askStops(ctx, r, true); err != nil {
+				return err
+			} else if why != "" {
+				return &errEnd{why}
+			}
 			for _, a := range arms {
 				if a.Disposition != record.Superseded {
 					a.Disposition, a.Reason = record.Superseded, "its block was redone after an interruption"
@@ -283,6 +289,14 @@ func (s *Session) attempt(ctx context.Context, r *groupRun, b, attempt, used int
 			return false, nil
 		}
 		if why := gate.Contrast(r.g, a); why != "" {
+			return false, &errEnd{why}
+		}
+		if slot == len(labels)-1 {
+			break // the block is whole: its stops are asked by blocks
+		}
+		if why, err := s.askStops(ctx, r, true); err != nil {
+			return false, err
+		} else if why != "" {
 			return false, &errEnd{why}
 		}
 	}
