@@ -208,20 +208,6 @@ func floatOrNone(x *float64) starlark.Value {
 	return starlark.Float(*x)
 }
 
-func intOrNone(x *int) starlark.Value {
-	if x == nil {
-		return starlark.None
-	}
-	return starlark.MakeInt(*x)
-}
-
-func int64OrNone(x *int64) starlark.Value {
-	if x == nil {
-		return starlark.None
-	}
-	return starlark.MakeInt64(*x)
-}
-
 func floats(xs []float64) starlark.Value {
 	out := make([]starlark.Value, len(xs))
 	for i, x := range xs {

@@ -68,11 +68,12 @@ func metricFamily() Family {
 			x.Kind = "stdout"
 			return c.Unpack(1, value.Param{Name: "pattern", Required: true, Into: numberPattern(&x.Pattern), Doc: "RE2 pattern whose first group is the number; the last match counts"})
 		}),
-		extractBuiltin("extract.prometheus", "A series of the engine's metrics endpoint: its growth over the measured step for a counter, else its value at the end.", `extract.prometheus("llamacpp:tokens_predicted_total", path = "/metrics")`, func(c *Call, x *plan.Extract) error {
+		extractBuiltin("extract.prometheus", "A series of the engine's metrics endpoint: its value after the measured step, or for a counter its growth over it. Series named *_total are counters.", `extract.prometheus("llamacpp:tokens_predicted_total", path = "/metrics")`, func(c *Call, x *plan.Extract) error {
 			x.Kind, x.Path = "prometheus", "/metrics"
 			return c.Unpack(1,
 				value.Param{Name: "name", Required: true, Into: nonEmpty(&x.Name), Doc: "the series, with its labels if it has any"},
 				value.Param{Name: "path", Default: `"/metrics"`, Into: value.String(&x.Path), Doc: "path of the endpoint"},
+				value.Param{Name: "counter", Default: "False", Into: value.Bool(&x.Counter), Doc: "it is a counter although its name does not say so"},
 			)
 		}),
 	}}

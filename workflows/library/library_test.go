@@ -1,7 +1,10 @@
 package library_test
 
 import (
+	"flag"
+	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +19,8 @@ import (
 	"flow/workflows/library"
 	"flow/workflows/record"
 )
+
+var update = flag.Bool("update", false, "write the library's page anew")
 
 // newLoader is a loader with the language and the library, over the given files.
 func newLoader(files fstest.MapFS) *script.Loader {
@@ -97,6 +102,84 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, want[name])
 		}
 	}
+}
+
+// The page of the library is what its docstrings say. -update writes it anew.
+func TestReferenceIsFresh(t *testing.T) {
+	const page = "../../cmd/flow/doc/library.md"
+	got := reference(t)
+	if *update {
+		if err := os.WriteFile(page, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(page)
+	if err != nil || string(want) != got {
+		t.Errorf("%s is not what the library says (%v): go test ./workflows/library -run Reference -update", page, err)
+	}
+}
+
+func reference(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("# Library\n\nFunctions written in Starlark on top of the builtins: load them, read them, copy them. This page is generated.\n")
+	for _, name := range files(t) {
+		l := newLoader(nil)
+		globals, err := l.Load(t.Context(), "@flow//"+name)
+		if err != nil {
+			t.Fatal(diag.Format(err))
+		}
+		text, _ := fs.ReadFile(library.FS, name)
+		intro, _, _ := strings.Cut(strings.TrimPrefix(string(text), `"""`), `"""`)
+		fmt.Fprintf(&b, "\n## @flow//%s\n\n%s\n", name, strings.TrimSpace(intro))
+		for _, g := range globals.Keys() {
+			fn, ok := globals[g].(*starlark.Function)
+			if !ok || strings.HasPrefix(g, "_") || fn.Position().Filename() != "@flow//"+name {
+				continue
+			}
+			fmt.Fprintf(&b, "\n### %s\n\n```python\nload(\"@flow//%s\", \"%s\")\n%s\n```\n\n%s\n", g, name, g, signature(fn), docstring(fn.Doc()))
+		}
+	}
+	return b.String()
+}
+
+// signature is how a function is called.
+func signature(fn *starlark.Function) string {
+	var parts []string
+	n := fn.NumParams()
+	if fn.HasKwargs() {
+		n--
+	}
+	for i := range n {
+		p, _ := fn.Param(i)
+		if d := fn.ParamDefault(i); d != nil {
+			p += "=" + d.String()
+		}
+		parts = append(parts, p)
+	}
+	if fn.HasKwargs() {
+		parts = append(parts, "**kwargs")
+	}
+	return fn.Name() + "(" + strings.Join(parts, ", ") + ")"
+}
+
+// docstring makes a list of the lines below Args:.
+func docstring(s string) string {
+	var out []string
+	args := false
+	for _, line := range strings.Split(s, "\n") {
+		bare := strings.TrimSpace(line)
+		switch {
+		case bare == "Args:":
+			args = true
+			continue
+		case args && strings.HasPrefix(line, "      "):
+			name, doc, _ := strings.Cut(bare, ": ")
+			bare = "- `" + name + "`: " + doc
+		}
+		out = append(out, bare)
+	}
+	return strings.TrimSpace(strings.Join(out, "\n"))
 }
 
 // The example of the design loads, and every group it can make is accepted.
