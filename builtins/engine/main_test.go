@@ -88,10 +88,10 @@ func scripted(mode string, args []string) int {
 		signal.Ignore(syscall.SIGTERM)
 		return serve(port, 0)
 	case "orphan": // a grandchild in a session of its own, whose parent is gone
-		spawn(false, "middle", "sleep")
+		spawn(false, append([]string{"middle", "sleep"}, args[1:]...)...)
 		return serve(port, 0)
 	case "middle":
-		spawn(true, args[0])
+		spawn(true, args...)
 	case "groupchild": // a child in our process group that ignores the stop signal
 		cmd := exec.Command(os.Args[0], "engine", "ignore")
 		out, _ := cmd.StdoutPipe()

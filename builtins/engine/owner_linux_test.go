@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"flow/workflows/plan"
 	"flow/workflows/record"
@@ -68,6 +69,29 @@ func TestFlowKilled(t *testing.T) {
 				t.Errorf("port %d is still held", told.Info.Port)
 			}
 		})
+	}
+}
+
+// flow is killed at any instant of a launch: whatever had started by then is gone soon after.
+func TestFlowKilledWhileLaunching(t *testing.T) {
+	dir := t.TempDir() // in every command line, so that only ours are looked for
+	running := func() (found []string) {
+		for _, pid := range allPids() {
+			if b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline"); err == nil && strings.Contains(string(b), dir) && alive(pid, 0) {
+				found = append(found, describe(pid))
+			}
+		}
+		return found
+	}
+	for i := range 12 {
+		cmd := exec.Command(os.Args[0], "flow", "orphan", dir, "{port}", dir)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i*i) * 500 * time.Microsecond) // 0 to 60 ms: an instant, not a condition
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		until(t, "everything is gone", func() bool { return len(running()) == 0 })
 	}
 }
 
