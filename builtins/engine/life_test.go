@@ -136,7 +136,7 @@ func TestNotReady(t *testing.T) {
 		{"exit before ready", exits, true, "engine exit ended before it was ready: engine exited with 2"},
 		{"exit 0 before ready", clean, true, "engine exited with 0"},
 		{"signal before ready", serverOf("abort"), false, "was ended by SIGKILL"},
-		{"nothing listens", withTimeout(serverOf("never"), 60*time.Millisecond), false, "not ready within 60ms (GET /health: nothing listens on port"},
+		{"nothing listens", withTimeout(serverOf("never"), 400*time.Millisecond), false, "not ready within 400ms (GET /health: nothing listens on port"},
 		{"no line", withTimeout(logs, 60*time.Millisecond), false, `not ready within 60ms (no log line matches "model loaded")`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

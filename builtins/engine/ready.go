@@ -37,7 +37,7 @@ func (p *Process) WaitReady(ctx context.Context) error {
 	defer closeProbe()
 	own, cancel := context.WithTimeout(ctx, p.timeouts.Ready)
 	defer cancel()
-	why := ""
+	why := "no answer to the first look"
 	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
 		if p.ended() {
 			return p.diedBeforeReady()
@@ -52,7 +52,7 @@ func (p *Process) WaitReady(ctx context.Context) error {
 			p.mu.Unlock()
 			return nil
 		}
-		if w != "" {
+		if w != "" && own.Err() == nil { // not the words of a look that the end of the time cut short
 			why = w
 		}
 		timer := time.NewTimer(pause)
@@ -63,7 +63,7 @@ func (p *Process) WaitReady(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return &StartError{Reason: "engine " + p.engine.Name + " was not ready yet", LogTail: p.logTail(), Err: ctx.Err()}
 			}
-			return &StartError{LogTail: p.logTail(), Err: context.DeadlineExceeded,
+			return &StartError{LogTail: p.logTail(),
 				Reason: fmt.Sprintf("engine %s was not ready within %s (%s)", p.engine.Name, words(p.timeouts.Ready), why)}
 		case <-timer.C:
 		}
