@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -49,6 +50,9 @@ func main1(ctx context.Context, a *app, args []string) int {
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		return 0 // whoever read the output has seen enough
 	}
 	var exit *exitError
 	if errors.As(err, &exit) {

@@ -11,6 +11,8 @@ import (
 )
 
 func main() {
+	// A reader that goes away (flow run --json | head) must not kill a session in the middle of an arm.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sort"
 	"strconv"
 	"sync"
 	"time"
@@ -493,7 +494,21 @@ func (p *process) facts(ctx context.Context, a *record.Arm) {
 		File:   func(path string) ([]byte, error) { return os.ReadFile(p.file(path)) },
 		Log:    info.Log,
 		Stdout: string(stdout), Before: p.before, After: p.after, Elapsed: p.elapsed,
+		Sensors: hardware.Sensors(p.r.m.sources), Needed: needed(p.r.t.Group),
 	})...)
+}
+
+// needed are the metrics that the group will ask for beside the engine's own.
+func needed(g *plan.Group) []string {
+	out := []string{g.Primary}
+	for name := range g.Costs {
+		out = append(out, name)
+	}
+	if g.Probe != nil {
+		out = append(out, g.Probe.Metric)
+	}
+	sort.Strings(out)
+	return out
 }
 
 // file is a path that a metric names: absolute, or in the arm's folder.
