@@ -50,6 +50,8 @@ func (d *DB) identity(ctx context.Context) (int, error) {
 	switch {
 	case app == 0 && version == 0 && objects == 0 && d.writer != nil:
 		return 0, nil
+	case app == 0 && version == 0 && objects == 0:
+		return 0, &diag.Error{Kind: diag.Workflow, Op: "open database", Msg: d.path + " is empty", Fix: "flow run FILE"}
 	case app != applicationID:
 		return 0, &diag.Error{Kind: diag.Workflow, Op: "open database", Msg: d.path + " is not a flow database",
 			Fix: "name another file with --db or FLOW_DB"}

@@ -70,6 +70,7 @@ func TestRefusedFiles(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	must(t, os.WriteFile(path("text.db"), []byte(strings.Repeat("not a database at all\n", 100)), 0o600))
+	must(t, os.WriteFile(path("empty.db"), nil, 0o600))
 	other, err := pool(dsn(path("other.db"), true), nil)
 	must(t, err)
 	_, err = other.Exec(`create table x (i); pragma user_version = 3`)
@@ -89,6 +90,7 @@ func TestRefusedFiles(t *testing.T) {
 		{"newer.db", "made by a newer flow: got schema 99, want at most", true},
 		{"missing/flow.db", "no ", true},
 		{"none.db", "no database", false},
+		{"empty.db", "is empty", false},
 		{".", "", true},
 	} {
 		opened := map[string]error{}

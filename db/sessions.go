@@ -13,9 +13,6 @@ import (
 	"flow/workflows/record"
 )
 
-// Statuses of a session. Only a done one is finished: stopped and failed ones can be resumed.
-const statusDone = "done"
-
 // BeginSession keeps a session that starts.
 func (d *DB) BeginSession(ctx context.Context, s *record.Session) error {
 	if s.ID == "" {
@@ -96,7 +93,8 @@ func (d *DB) UpdateSession(ctx context.Context, s *record.Session) error {
 	return d.write(ctx, "record session", true, func(tx *sql.Tx) error { return updateSession(tx, s) })
 }
 
-// EndSession keeps how a session ended. From status done on, its facts never change.
+// EndSession keeps how a session ended. Once it is done its facts never change; stopped and failed ones can
+// be resumed.
 func (d *DB) EndSession(ctx context.Context, s *record.Session) error {
 	return d.write(ctx, "record session", true, func(tx *sql.Tx) error { return updateSession(tx, s) })
 }
