@@ -48,6 +48,12 @@ func apply(e Engine, s Stack) (record.Command, error) {
 	if c.Config == nil {
 		c.Config = map[string]string{}
 	}
+	for _, h := range HostOf(nil, s) {
+		if c.Host == nil {
+			c.Host = map[string]string{}
+		}
+		c.Host[h.Key()] = h.Value
+	}
 	for _, l := range s {
 		if l.Binary != "" && len(c.Argv) > 0 {
 			c.Argv[0] = l.Binary
@@ -186,6 +192,9 @@ func delta(e Engine, base, c record.Command) map[string]string {
 		if bv, ok := base.Config[k]; !ok || bv != v {
 			d["config "+k] = v
 		}
+	}
+	for k, v := range c.Host { // an engine has none of its own
+		d["host "+k] = v
 	}
 	if c.Request != base.Request {
 		d["request"] = c.Request

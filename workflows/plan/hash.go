@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"flow/workflows/record"
 )
@@ -47,11 +48,12 @@ type change struct {
 	Binary  string            `json:"binary,omitempty"`
 	Config  map[string]string `json:"config,omitempty"`
 	Request string            `json:"request,omitempty"`
+	Host    []HostSetting     `json:"host,omitempty"`
 }
 
 // Change is the effective change as canonical JSON.
 func (l Lever) Change() string {
-	b, err := json.Marshal(change{l.Env, l.Unset, l.Args, l.Without, l.Binary, l.Config, l.Request})
+	b, err := json.Marshal(change{l.Env, l.Unset, l.Args, l.Without, l.Binary, l.Config, l.Request, l.Host})
 	if err != nil {
 		panic(err)
 	}
@@ -125,6 +127,28 @@ func (g *Group) Declared() (Hash, error) {
 type part struct {
 	What string `json:"what"`
 	Hash string `json:"hash"`
+}
+
+// Fixed is the group with every fingerprint computed at most once. Ask for it when the group runs: by then
+// everything that its functions name is defined and frozen.
+func (g *Group) Fixed() *Group {
+	once := func(c Code) Code {
+		if c.Fingerprint != nil {
+			c.Fingerprint = sync.OnceValues(c.Fingerprint)
+		}
+		return c
+	}
+	f := *g
+	f.BodyCode = once(g.BodyCode)
+	f.Gates = slices.Clone(g.Gates)
+	for i := range f.Gates {
+		f.Gates[i].Code = once(f.Gates[i].Code)
+	}
+	f.Stops = slices.Clone(g.Stops)
+	for i := range f.Stops {
+		f.Stops[i].Code = once(f.Stops[i].Code)
+	}
+	return &f
 }
 
 func (g *Group) fingerprints() ([]part, error) {

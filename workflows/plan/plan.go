@@ -79,6 +79,7 @@ type Engine struct {
 	Evidence   []string            `json:"evidence,omitempty"` // arguments added on every side so that evidence is printed
 	Timeouts   Timeouts            `json:"timeouts"`
 	StopSignal string              `json:"stop_signal,omitempty"` // SIGTERM when empty
+	Resources  []string            `json:"resources,omitempty"`   // what it uses: gpus:N, gpu:UUID, cpus:SET, numa:N, disk:ID; nil is the whole host
 }
 
 // Timeouts bound the steps. Zero is the default named here.
@@ -123,6 +124,7 @@ const (
 	APIChat        = "openai_chat"        // POST /v1/chat/completions, SSE
 	APICompletions = "openai_completions" // POST /v1/completions, SSE
 	APILlama       = "llama_completion"   // POST /completion, SSE without [DONE]
+	APIOllama      = "ollama"             // POST /api/generate, one JSON object a line
 )
 
 // API is how a server is asked.
@@ -133,7 +135,17 @@ type API struct {
 	Headers  map[string]string `json:"headers,omitempty"`
 	Body     string            `json:"body,omitempty"`     // canonical JSON object merged into every request
 	Tokenize string            `json:"tokenize,omitempty"` // path of a /tokenize endpoint; "" is none
-	Metrics  string            `json:"metrics,omitempty"`  // path of a Prometheus endpoint; "" is none
+	Metrics  string            `json:"metrics,omitempty"`  // path of a metrics endpoint, Prometheus text or JSON; "" is none
+	Counts   []CountFrom       `json:"counts,omitempty"`   // token counts that the engine gives beside its answers
+}
+
+// CountFrom is where an engine says how many tokens a request had, beside its answer: a log line of the
+// request, or a series of the metrics endpoint that grows by them.
+type CountFrom struct {
+	What    string `json:"what"`              // completion, prompt, cached, draft, accepted
+	Log     string `json:"log,omitempty"`     // RE2 whose first group is the number, one match a request
+	Series  string `json:"series,omitempty"`  // of the metrics endpoint: its growth over the request
+	Running string `json:"running,omitempty"` // a series that says how many requests run now; What is empty then
 }
 
 // Arg is one entry of a lever's args.
@@ -151,6 +163,7 @@ const (
 	ConfirmMetric  = "metric"  // metric Name above, below, equals
 	ConfirmLiteral = "literal" // Text is in the binary's bytes
 	ConfirmEnviron = "environ" // the process's environment holds what the lever sets
+	ConfirmHost    = "host"    // every host setting of the lever reads back as it was set
 	ConfirmNone    = "none"    // Reason says why not
 )
 
@@ -181,6 +194,7 @@ type Lever struct {
 	Binary        string            `json:"binary,omitempty"`
 	Config        map[string]string `json:"config,omitempty"`
 	Request       string            `json:"request,omitempty"` // canonical JSON object merged into the body
+	Host          []HostSetting     `json:"host,omitempty"`    // of the machine, put back when the arm ends
 	Confirm       []Confirm         `json:"confirm"`
 	ChangesOutput bool              `json:"changes_output,omitempty"`
 	Requires      []string          `json:"requires,omitempty"`
@@ -206,10 +220,13 @@ type Profile struct {
 	Stack  Stack    `json:"stack"`
 }
 
-// Prompt is one prompt of a workload: a file under the workflow's root or a text.
+// Prompt is one prompt of a workload: a file under the workflow's root, a text, or made-up words.
 type Prompt struct {
-	File string `json:"file,omitempty"` // label relative to the workflow's root
-	Text string `json:"text,omitempty"`
+	File   string `json:"file,omitempty"` // label relative to the workflow's root
+	Text   string `json:"text,omitempty"`
+	Bytes  int    `json:"bytes,omitempty"`  // of a file: so much of its beginning, whole words; 0 is all
+	Random int    `json:"random,omitempty"` // so many random words, a function of Seed: they mis-exercise experts and drafts
+	Seed   int64  `json:"seed,omitempty"`
 }
 
 // Case is a point of a workload.
@@ -222,17 +239,46 @@ type Case struct {
 
 // Workload is what an arm asks of the engine.
 type Workload struct {
-	Pos         diag.Pos `json:"-"`
-	Cases       []Case   `json:"cases"`
-	Rule        string   `json:"rule,omitempty"` // all, worst, each; "" is all
-	Temperature float64  `json:"temperature"`
-	Seed        int64    `json:"seed"`
-	IgnoreEOS   bool     `json:"ignore_eos,omitempty"`
-	Nonce       bool     `json:"nonce,omitempty"`
-	Repeat      int      `json:"repeat"`                // measured requests per prompt
-	Warmup      int      `json:"warmup"`                // warm requests, of the first prompt
-	Concurrency int      `json:"concurrency,omitempty"` // 1 when zero
-	Body        string   `json:"body,omitempty"`        // canonical JSON object merged into every request
+	Pos         diag.Pos      `json:"-"`
+	Cases       []Case        `json:"cases"`
+	Rule        string        `json:"rule,omitempty"` // all, worst, each; "" is all
+	Temperature float64       `json:"temperature"`
+	Seed        int64         `json:"seed"`
+	IgnoreEOS   bool          `json:"ignore_eos,omitempty"`
+	Nonce       bool          `json:"nonce,omitempty"`
+	Repeat      int           `json:"repeat"`                // measured requests per prompt
+	Warmup      int           `json:"warmup"`                // warm requests, of the first prompt
+	Concurrency int           `json:"concurrency,omitempty"` // 1 when zero
+	Body        string        `json:"body,omitempty"`        // canonical JSON object merged into every request
+	Arrival     *Arrival      `json:"arrival,omitempty"`     // nil: a closed loop of Concurrency
+	Stable      *Stable       `json:"stable,omitempty"`      // warm up until stable; nil: Warmup requests
+	ClientCPUs  string        `json:"client_cpus,omitempty"` // pin flow to these CPUs while it asks: "0", "0-1,4"; "" leaves it free
+	Think       time.Duration `json:"think,omitempty"`       // closed loop: pause between an answer and the next request of its place
+}
+
+// Kinds of Arrival.
+const (
+	ArrivalConstant = "constant" // one every 1/Rate seconds
+	ArrivalPoisson  = "poisson"  // exponential gaps of mean 1/Rate, a function of the group's seed
+	ArrivalBurst    = "burst"    // Size at once every Every
+	ArrivalTrace    = "trace"    // at Times
+)
+
+// Arrival is an open loop: requests are sent when they are due, whatever the answers do.
+type Arrival struct {
+	Kind  string        `json:"kind"`
+	Rate  float64       `json:"rate,omitempty"`  // requests a second
+	Size  int           `json:"size,omitempty"`  // burst
+	Every time.Duration `json:"every,omitempty"` // burst
+	Times []float64     `json:"times,omitempty"` // trace: seconds since the beginning, rising
+}
+
+// Stable ends a warm-up when the last Window requests of a case differ by less than Within in their whole
+// time, and at AtMost requests at the latest.
+type Stable struct {
+	Within float64 `json:"within"` // ratio: largest over smallest less one
+	Window int     `json:"window"`
+	AtMost int     `json:"at_most"`
 }
 
 // Extract is where a declared metric comes from.
@@ -286,6 +332,17 @@ type Guard struct {
 	Below  *float64      `json:"below,omitempty"`
 	Growth bool          `json:"growth,omitempty"` // judge the growth since the arm began, not the value
 	Hold   time.Duration `json:"hold,omitempty"`   // how long the breach must last; 0 is one sample
+	Also   []string      `json:"also,omitempty"`   // sensors that may be missing here: the worse of them and Sensor is judged
+	Sides  []string      `json:"sides,omitempty"`  // only on these sides; nil is all
+	Step   string        `json:"step,omitempty"`   // only while that step of the arm runs; "" is the whole arm
+	While  *While        `json:"while,omitempty"`  // only while another sensor reads enough
+}
+
+// While narrows a guard to the time in which another sensor reads more than Above: a clock is judged while
+// the device is busy.
+type While struct {
+	Sensor string  `json:"sensor"`
+	Above  float64 `json:"above"`
 }
 
 // Stop ends a group early. Cap, when set, is the group's cap in blocks (after(blocks = n)). Sequential
@@ -340,6 +397,8 @@ type Group struct {
 	Cap       int                 `json:"cap"`              // blocks
 	Retry     int                 `json:"retry"`            // times a block may be redone
 	Settle    time.Duration       `json:"settle,omitempty"` // pause before each arm
+	Settling  *Settling           `json:"settling,omitempty"`
+	Host      []HostSetting       `json:"host,omitempty"` // on every side, put back when the arm ends
 	Probe     *Probe              `json:"probe,omitempty"`
 	WarmArm   bool                `json:"warm_arm,omitempty"` // an unmeasured arm before the group
 }

@@ -117,6 +117,7 @@ type Command struct {
 	Config  map[string]string `json:"config,omitempty"`  // file name to content
 	Request string            `json:"request,omitempty"` // overrides of the request body, canonical JSON
 	URL     string            `json:"url,omitempty"`
+	Host    map[string]string `json:"host,omitempty"`  // host settings: "governor" → "performance"
 	Delta   map[string]string `json:"delta,omitempty"` // "arg -ub" → "1024", "env X" → "1", "unset Y" → "", …
 }
 
@@ -164,7 +165,8 @@ type Noise struct {
 	Case   string  `json:"case,omitempty"`
 	SD     float64 `json:"sd"` // of one arm, on logarithms: .0027 is .27 %
 	DF     float64 `json:"df"`
-	From   string  `json:"from"` // in words, with what was left out
+	From   string  `json:"from"`             // in words, with what was left out
+	Shared bool    `json:"shared,omitempty"` // of arms that had neighbours on the machine: lent to such arms only
 }
 
 // GateSpec is a gate or a guard as it stood when the group ran, with the thresholds in force.
@@ -222,31 +224,33 @@ type Estimate struct {
 
 // Arm is one execution of one side: one fresh launch of the engine. The experimental unit.
 type Arm struct {
-	ID          string     `json:"id"`
-	GroupID     string     `json:"group_id"`
-	Label       string     `json:"label"`   // side
-	Block       int        `json:"block"`   // index in the group, from 0; -1 is a warm or probe arm
-	Slot        int        `json:"slot"`    // place in the block, from 0
-	Attempt     int        `json:"attempt"` // of its block, from 0
-	Seq         int        `json:"seq"`     // in the group, in time, from 0
-	Purpose     string     `json:"purpose"` // measured, warm, probe
-	Disposition string     `json:"disposition"`
-	Reason      string     `json:"reason,omitempty"` // why it is not ok, in words
-	Process     *Process   `json:"process,omitempty"`
-	Requests    []Request  `json:"requests,omitempty"`
-	Samples     []Sample   `json:"-"` // stored apart; summaries are metrics
-	Steps       []Step     `json:"steps,omitempty"`
-	Metrics     []Metric   `json:"metrics,omitempty"`
-	Evidence    []Evidence `json:"evidence,omitempty"`
-	Findings    []Finding  `json:"findings,omitempty"`
-	Execs       []Exec     `json:"execs,omitempty"`
-	Neighbours  []string   `json:"neighbours,omitempty"` // other flow engines on the host meanwhile
-	Attached    bool       `json:"attached,omitempty"`   // engine not launched by flow: weaker evidence
-	WallStartNS int64      `json:"wall_start_ns"`
-	MonoStartNS int64      `json:"mono_start_ns"`
-	MonoEndNS   int64      `json:"mono_end_ns"`
-	OverheadNS  int64      `json:"overhead_ns"` // flow's own time: not engine, not settling
-	Group       *Group     `json:"-"`           // the group so far, for gates; nil when stored
+	ID          string            `json:"id"`
+	GroupID     string            `json:"group_id"`
+	Label       string            `json:"label"`   // side
+	Block       int               `json:"block"`   // index in the group, from 0; -1 is a warm or probe arm
+	Slot        int               `json:"slot"`    // place in the block, from 0
+	Attempt     int               `json:"attempt"` // of its block, from 0
+	Seq         int               `json:"seq"`     // in the group, in time, from 0
+	Purpose     string            `json:"purpose"` // measured, warm, probe
+	Disposition string            `json:"disposition"`
+	Reason      string            `json:"reason,omitempty"` // why it is not ok, in words
+	Process     *Process          `json:"process,omitempty"`
+	Requests    []Request         `json:"requests,omitempty"`
+	Samples     []Sample          `json:"-"` // stored apart; summaries are metrics
+	Steps       []Step            `json:"steps,omitempty"`
+	Metrics     []Metric          `json:"metrics,omitempty"`
+	Evidence    []Evidence        `json:"evidence,omitempty"`
+	Findings    []Finding         `json:"findings,omitempty"`
+	Execs       []Exec            `json:"execs,omitempty"`
+	Neighbours  []string          `json:"neighbours,omitempty"` // other flow engines on the host meanwhile
+	Attached    bool              `json:"attached,omitempty"`   // engine not launched by flow: weaker evidence
+	Host        map[string]string `json:"host,omitempty"`       // what the machine said of itself in words before the launch: governor, power_source, …
+	HostWhy     map[string]string `json:"host_why,omitempty"`   // why the rest of what was asked for is not in Host
+	WallStartNS int64             `json:"wall_start_ns"`
+	MonoStartNS int64             `json:"mono_start_ns"`
+	MonoEndNS   int64             `json:"mono_end_ns"`
+	OverheadNS  int64             `json:"overhead_ns"` // flow's own time: not engine, not settling
+	Group       *Group            `json:"-"`           // the group so far, for gates; nil when stored
 }
 
 // Process is one launched engine.
@@ -294,11 +298,13 @@ type Request struct {
 	PromptSHA        string   `json:"prompt_sha256"`
 	Nonce            string   `json:"nonce,omitempty"`
 	BodySHA          string   `json:"body_sha256,omitempty"`
-	ScheduledNS      *int64   `json:"scheduled_ns,omitempty"`
-	SentNS           *int64   `json:"sent_ns,omitempty"` // after the last byte of the request was written
+	ScheduledNS      *int64   `json:"scheduled_ns,omitempty"` // when an open loop wanted it sent; nil in a closed loop
+	StartNS          *int64   `json:"start_ns,omitempty"`     // before connecting and writing
+	SentNS           *int64   `json:"sent_ns,omitempty"`      // after the last byte of the request was written
 	HeadersNS        *int64   `json:"headers_ns,omitempty"`
 	FirstByteNS      *int64   `json:"first_byte_ns,omitempty"`
 	FirstChoiceNS    *int64   `json:"first_choice_ns,omitempty"`
+	LastChoiceNS     *int64   `json:"last_choice_ns,omitempty"` // last message with choices, the finish frame included
 	FirstReasoningNS *int64   `json:"first_reasoning_ns,omitempty"`
 	FirstContentNS   *int64   `json:"first_content_ns,omitempty"`
 	LastContentNS    *int64   `json:"last_content_ns,omitempty"` // last token-bearing frame, reasoning included
@@ -312,6 +318,7 @@ type Request struct {
 	Coalesced        int      `json:"coalesced,omitempty"`    // content frames that one read brought with a later one: their stamp is the later one's
 	ArrivalsUS       []int64  `json:"arrivals_us,omitempty"`  // per frame: µs since sent for the first, then deltas
 	BlankFrames      []int    `json:"blank_frames,omitempty"` // indexes in ArrivalsUS of frames without tokens (role-only, empty, usage); nil where not noted
+	OtherFrames      []int    `json:"other_frames,omitempty"` // indexes in ArrivalsUS of frames without choices (usage alone, errors)
 	FrameTokens      []int    `json:"frame_tokens,omitempty"` // per content frame, where the engine says so
 	FirstFrameTokens *int     `json:"first_frame_tokens,omitempty"`
 	PromptTokens     *int     `json:"prompt_tokens,omitempty"`
@@ -330,8 +337,33 @@ type Request struct {
 	ServerDecodeMS   *float64 `json:"server_decode_ms,omitempty"`
 	ServerPromptN    *int     `json:"server_prompt_n,omitempty"`
 	ServerDecodeN    *int     `json:"server_decode_n,omitempty"`
-	Values           []Metric `json:"values,omitempty"` // metrics of this request
+	DraftTokens      *int     `json:"draft_tokens,omitempty"`   // speculated tokens that were offered, as the server says
+	DraftAccepted    *int     `json:"draft_accepted,omitempty"` // and how many of them were accepted
+	WarmState        string   `json:"warm_state,omitempty"`     // of a measured request: what had warmed the engine before it, in words
+	Values           []Metric `json:"values,omitempty"`         // metrics of this request
 	Warnings         []string `json:"warnings,omitempty"`
+}
+
+// Load is how the client itself did while it sent the measured requests of an arm: what was asked of it,
+// what it achieved, and what it cost.
+type Load struct {
+	Arrival      string   `json:"arrival"`                 // closed loop of 4, poisson 2/s …
+	Asked        int      `json:"asked,omitempty"`         // requests at once in a closed loop; 0 in an open one
+	WindowNS     int64    `json:"window_ns"`               // first start to last end
+	SteadyNS     int64    `json:"steady_ns"`               // of it: while as many as asked were in flight; in an open loop all of it
+	InFlightMean float64  `json:"in_flight_mean"`          // over the window
+	InFlightMax  int      `json:"in_flight_max"`           //
+	ServerMax    *float64 `json:"server_max,omitempty"`    // most requests that the server said it ran at once; nil where it does not say
+	ServerSeries string   `json:"server_series,omitempty"` // the series it said so in
+	CPUSeconds   *float64 `json:"cpu_seconds,omitempty"`   // of flow's own process, kernel part included
+	LagP50US     *float64 `json:"lag_p50_us,omitempty"`    // lateness of a timer in flow's own process
+	LagP99US     *float64 `json:"lag_p99_us,omitempty"`    //
+	LagMaxUS     *float64 `json:"lag_max_us,omitempty"`    //
+	ProbeUS      []int64  `json:"probe_us,omitempty"`      // round trips of small requests before the measured ones
+	ClientCPUs   string   `json:"client_cpus,omitempty"`   // where flow was pinned meanwhile
+	ClockStepNS  int64    `json:"clock_step_ns,omitempty"` // of the wall clock against the monotonic one during the arm
+	StableWarm   *bool    `json:"stable_warm,omitempty"`   // whether the warm-up reached what was asked; nil for a fixed count
+	WarmRequests int      `json:"warm_requests"`           //
 }
 
 // Count is a token count from one source.
@@ -386,7 +418,7 @@ type Metric struct {
 // Evidence is one reading of what proves that a lever took effect.
 type Evidence struct {
 	Lever    string `json:"lever"`
-	Kind     string `json:"kind"` // log, http, metric, literal, environ, none
+	Kind     string `json:"kind"` // log, http, metric, literal, environ, host, none
 	What     string `json:"what"` // the pattern, path or name asked for
 	When     string `json:"when"` // ready or stop
 	Found    bool   `json:"found"`
