@@ -113,14 +113,14 @@ func check(ctx context.Context, file string, params map[string]string) (c *check
 		if err != nil {
 			return c, err
 		}
-		c.Groups = max(c.Groups, n)
+		c.Groups = max(c.Groups, n.groups)
 	}
 	c.OK = true
 	return c, nil
 }
 
-// rehearse walks main once with every group ending in verdict, and counts the groups.
-func rehearse(ctx context.Context, w *workflow, verdict string) (int, error) {
+// rehearse walks main once with every group ending in verdict ("" is as it comes), and counts.
+func rehearse(ctx context.Context, w *workflow, verdict string) (*counting, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, usage("check", "main took longer than "+checkLimit.String(), "look for a loop that does not end"))
 	defer cancel()
 	m := measure.NewSimulated(measure.Model{SD: .001}, record.Machine{ID: "check"}, func() int64 { return 0 })
@@ -131,12 +131,17 @@ func rehearse(ctx context.Context, w *workflow, verdict string) (int, error) {
 		Clock:   m.Clock(), Sleep: m.Sleep, Measurer: m, Recorder: counted, Journal: mem, Force: verdict,
 	})
 	err := w.act(ctx, session{s})
-	return counted.groups, err
+	return counted, err
 }
 
 type counting struct {
 	*run.Memory
-	groups int
+	groups, arms int
+}
+
+func (c *counting) EndArm(ctx context.Context, a *record.Arm) error {
+	c.arms++
+	return c.Memory.EndArm(ctx, a)
 }
 
 func (c *counting) BeginGroup(ctx context.Context, g *record.Group) error {

@@ -157,7 +157,11 @@ func (s *Session) blocks(ctx context.Context, r *groupRun) error {
 	if err := s.takeOthers(ctx, r); err != nil {
 		return err
 	}
-	for b := 0; b < r.plan.Cap; b++ {
+	most := r.plan.Cap
+	if s.Force != "" {
+		most = 1 // every function of the group is called within one block, and the verdict is given
+	}
+	for b := 0; b < most; b++ {
 		if err := s.block(ctx, r, b); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,7 +153,10 @@ func (s *Session) Run(ctx context.Context, groups []*plan.Group) ([]*record.Grou
 	res := make([]*plan.Resolution, len(groups))
 	hashes := make([]string, len(groups))
 	var parts []json.RawMessage
+	groups = slices.Clone(groups)
 	for i, g := range groups {
+		g = g.Fixed()
+		groups[i] = g
 		r, err := g.Resolve(ctx, s.Measurer.Digests())
 		if err != nil {
 			return nil, err
