@@ -114,7 +114,7 @@ func Version(ctx context.Context, e plan.Engine, root string) (string, error) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	err = cmd.Run()
-	text := strings.TrimSpace(strings.ToValidUTF8(out.String(), "?"))
+	text := strings.TrimSpace(strings.ToValidUTF8(out.kept.String(), "?"))
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
 		return text, fail(fmt.Errorf("%s did not end within %s", strings.Join(e.Version, " "), words(versionLimit)))
@@ -126,15 +126,15 @@ func Version(ctx context.Context, e plan.Engine, root string) (string, error) {
 	return text, nil
 }
 
-// limited keeps the first max bytes.
+// limited keeps the first max bytes. It embeds no buffer, whose ReadFrom would know no limit.
 type limited struct {
-	bytes.Buffer
-	max int
+	kept bytes.Buffer
+	max  int
 }
 
 func (l *limited) Write(b []byte) (int, error) {
-	if room := l.max - l.Len(); room > 0 {
-		l.Buffer.Write(b[:min(room, len(b))])
+	if room := l.max - l.kept.Len(); room > 0 {
+		l.kept.Write(b[:min(room, len(b))])
 	}
 	return len(b), nil
 }

@@ -151,6 +151,10 @@ func TestVersion(t *testing.T) {
 	if v, err := Version(t.Context(), plan.Engine{}, ""); err != nil || v != "" {
 		t.Errorf("without a command: got %q, %v", v, err)
 	}
+	e.Version = []string{"sh", "-c", "while echo 0123456789; do :; done | head -c 1000000"}
+	if v, err := Version(t.Context(), e, ""); err != nil || len(v) > versionBytes || len(v) < versionBytes-10 {
+		t.Errorf("of a million bytes: got %d, %v; want %d", len(v), err, versionBytes)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	e.Version = []string{"sh", "-c", "sleep 600 & sleep 600"}

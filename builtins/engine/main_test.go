@@ -42,7 +42,17 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0")); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	// And one built with coverage warns where it has no folder for it.
+	cover, err := os.MkdirTemp("", "cover")
+	if err == nil {
+		err = os.Setenv("GOCOVERDIR", cover)
+	}
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(cover)
+	os.Exit(code)
 }
 
 // scripted is an engine with one habit.
@@ -185,7 +195,7 @@ func playFlow(mode, out string, args []string) int {
 }
 
 func testOptions() Options {
-	return Options{Supervisor: []string{os.Args[0], "supervise"}, Allow: []string{"GORACE"}}
+	return Options{Supervisor: []string{os.Args[0], "supervise"}, Allow: []string{"GORACE", "GOCOVERDIR"}}
 }
 
 // launchOf is a launch of a scripted engine without folder: "{port}" among args makes it a server.

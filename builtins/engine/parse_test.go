@@ -263,13 +263,14 @@ func TestParseStat(t *testing.T) {
 }
 
 func FuzzParseStat(f *testing.F) {
+	f.Add("0()\xff" + strings.Repeat(" 0", 19))
 	f.Add("4711 (a b) S 4700 4711 4710 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 8123456 1000 20 0 0")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, ok := parseStat(text)
 		if !ok {
 			return
 		}
-		again, ok := parseStat(fmt.Sprintf("%d (%s) %c %d %d %d"+strings.Repeat(" 0", 15)+" %d", s.pid, s.comm, s.state, s.ppid, s.pgid, s.sid, s.start))
+		again, ok := parseStat(fmt.Sprintf("%d (%s) %s %d %d %d"+strings.Repeat(" 0", 15)+" %d", s.pid, s.comm, []byte{s.state}, s.ppid, s.pgid, s.sid, s.start))
 		if !ok || again != s {
 			t.Fatalf("%q: %+v, then %+v, %v", text, s, again, ok)
 		}
