@@ -9,7 +9,8 @@ package machine
 // that sets which overlap exclude each other whatever they are called.
 //
 // Who holds what stands in a file of its own, which its holder keeps locked: a file that can be locked is
-// left over from a process that is gone. Who waits for the host can be passed by those who need less of it,
+// left over from a process that is gone. A session that runs holds "session:ID", which has nothing to do with
+// the host: it says whom to ask to stop, and two processes never go on with the same session. Who waits for the host can be passed by those who need less of it,
 // for as long as they come.
 
 import (
@@ -37,6 +38,9 @@ import (
 
 // Host is the resource that is everything.
 const Host = "host"
+
+// SessionPrefix begins the resource of a session that runs: "session:ID".
+const SessionPrefix = "session:"
 
 // Holder is who holds a lock, as others are told.
 type Holder struct {
@@ -95,7 +99,7 @@ func DefaultLockDir() string {
 }
 
 // Acquire takes resources in dir ("" is DefaultLockDir) for who. Resources are "host", "gpu:UUID",
-// "cpus:0-3,8", "numa:N" and "disk:ID"; none is the host. It waits as long as wait; 0 tries once. Where
+// "cpus:0-3,8", "numa:N", "disk:ID" and "session:ID"; none is the host. It waits as long as wait; 0 tries once. Where
 // another has them, the error is a diag.Error of kind Machine that names the holder.
 func Acquire(ctx context.Context, dir string, resources []string, who Holder, wait time.Duration) (*Lock, error) {
 	return Locker{Dir: dir}.Acquire(ctx, resources, who, wait)
@@ -167,13 +171,18 @@ func (l Locker) expand(resources []string) ([]want, error) {
 		return &diag.Error{Kind: diag.Workflow, Op: "resources", Msg: fmt.Sprintf("%q: %s", r, why),
 			Fix: `write "host", "gpu:UUID", "cpus:0-3", "numa:0" or "disk:ID"`}
 	}
-	host := false
+	host, shared := false, false
 	wants := map[string]bool{}
 	for _, r := range resources {
 		if r == Host {
 			host = true
 			continue
 		}
+		if id, ok := strings.CutPrefix(r, SessionPrefix); ok && id != "" {
+			wants["session-"+url.PathEscape(id)] = true
+			continue
+		}
+		shared = true
 		kind, id, ok := strings.Cut(r, ":")
 		if !ok || id == "" {
 			return nil, refuse(r, "no such resource")
@@ -207,15 +216,17 @@ func (l Locker) expand(resources []string) ([]want, error) {
 			wants["cpu-"+strconv.Itoa(c)] = true
 		}
 	}
-	if host {
-		return []want{{name: Host}}, nil
-	}
 	out := make([]want, 0, len(wants)+1)
 	for name := range wants {
-		out = append(out, want{name: name})
+		if !host || strings.HasPrefix(name, "session-") {
+			out = append(out, want{name: name})
+		}
 	}
 	slices.SortFunc(out, func(a, b want) int { return cmp.Compare(a.name, b.name) })
-	return append([]want{{name: Host, shared: true}}, out...), nil
+	if host || shared {
+		out = append([]want{{name: Host, shared: !host}}, out...)
+	}
+	return out, nil
 }
 
 // try takes everything or nothing. busy is what another has.
@@ -439,8 +450,28 @@ func Neighbours(dir string) []string {
 	var out []string
 	ns := namespace()
 	for _, h := range holders(cmp.Or(dir, DefaultLockDir())) {
-		if h.PID != os.Getpid() || h.Namespace != ns {
+		if (h.PID != os.Getpid() || h.Namespace != ns) && !h.onlySessions() {
 			out = append(out, h.String()+" has "+strings.Join(h.Resources, ", "))
+		}
+	}
+	return out
+}
+
+// onlySessions reports whether the holder uses nothing of the machine: a simulated session, or one between
+// its start and its first arm.
+func (h Holder) onlySessions() bool {
+	return !slices.ContainsFunc(h.Resources, func(r string) bool { return !strings.HasPrefix(r, SessionPrefix) })
+}
+
+// Here reports whether the holder's PID is one of this process's own namespace, so that it can be signalled.
+func (h Holder) Here() bool { return h.Namespace == namespace() }
+
+// Sessions are the sessions that run on this host now, oldest first. dir is as for Acquire.
+func Sessions(dir string) []Holder {
+	var out []Holder
+	for _, h := range holders(cmp.Or(dir, DefaultLockDir())) {
+		if h.Session != "" && slices.Contains(h.Resources, SessionPrefix+h.Session) {
+			out = append(out, h)
 		}
 	}
 	return out

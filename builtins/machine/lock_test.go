@@ -425,3 +425,40 @@ func TestHolderFilesOfStrangers(t *testing.T) {
 		t.Errorf("got %q", n)
 	}
 }
+
+func TestSessionsAreHeldBesideTheHost(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "locks")
+	ctx := context.Background()
+	who := Holder{Session: "s1", Workflow: "a.star"}
+	mine, err := Acquire(ctx, dir, []string{SessionPrefix + "s1"}, who, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := Acquire(ctx, dir, nil, who, 0) // the session's own machine
+	if err != nil {
+		t.Fatalf("a session takes nothing of the host: %v", err)
+	}
+	if err := host.Release(); err != nil {
+		t.Fatal(err)
+	}
+	h, said := start(t, order{Dir: dir, Resources: []string{Host, SessionPrefix + "s2"}})
+	if h == nil {
+		t.Fatal(said)
+	}
+	if _, said := start(t, order{Dir: dir, Resources: []string{SessionPrefix + "s1"}}); !strings.Contains(said, "held by pid") {
+		t.Fatalf("a session that runs was taken again: %q", said)
+	}
+	got := Sessions(dir)
+	if len(got) != 1 || got[0].Session != "s1" || got[0].PID != os.Getpid() || !got[0].Here() {
+		t.Fatalf("sessions: %v", got)
+	}
+	if n := Neighbours(dir); len(n) != 1 || !strings.Contains(n[0], "host") {
+		t.Fatalf("neighbours: %v", n)
+	}
+	if err := mine.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if got := Sessions(dir); len(got) != 0 {
+		t.Fatalf("sessions after release: %v", got)
+	}
+}

@@ -16,14 +16,15 @@ import (
 
 func newDoctorCommand(a *app) *cobra.Command {
 	var asJSON bool
+	var from roots
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show the machine and what can be sampled on it",
 		Long:  "Show what identifies this machine, which sensors can be sampled, and for the others why not and how to get them.",
 		Args:  workflowArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m := machine.Identity(cmd.Context(), "/proc", "/sys")
-			srcs := hardware.Open(hardware.Options{Now: machine.Monotonic, NVML: true})
+			m := machine.Identity(cmd.Context(), from.proc, from.sys)
+			srcs := hardware.Open(hardware.Options{Proc: from.proc, Sys: from.sys, Now: machine.Monotonic, NVML: true})
 			defer func() {
 				for _, s := range srcs {
 					_ = s.Close()
@@ -58,5 +59,6 @@ func newDoctorCommand(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	from.add(cmd)
 	return cmd
 }

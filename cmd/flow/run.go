@@ -27,6 +27,15 @@ type runFlags struct {
 	json, quiet, strict bool
 	wait                time.Duration
 	keep                string
+	roots
+}
+
+// roots are where sensors are read. The processes of engines are always this machine's own.
+type roots struct{ proc, sys string }
+
+func (r *roots) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&r.proc, "procfs", "/proc", "read sensors below another root, as where a container sees the host's")
+	cmd.Flags().StringVar(&r.sys, "sysfs", "/sys", "the same for /sys")
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
@@ -35,6 +44,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit 1 when a group ended invalid")
 	cmd.Flags().DurationVar(&f.wait, "wait", 0, "how long to wait for another flow on this machine (default: refuse at once)")
 	cmd.Flags().StringVar(&f.keep, "keep", "", "keep each arm's files (engine log, config, CSV) below this folder")
+	f.roots.add(cmd)
 }
 
 func newRunCommand(a *app) *cobra.Command {
@@ -135,6 +145,9 @@ func runNew(ctx context.Context, a *app, path string, params map[string]string, 
 	if err := r.keeper.BeginSession(ctx, rs); err != nil {
 		return err
 	}
+	if err := r.keepSensors(ctx); err != nil {
+		return err
+	}
 	return r.finish(ctx, r.act(ctx))
 }
 
@@ -162,19 +175,31 @@ type running struct {
 	session  *run.Session
 	force    bool
 	work     string // folder of the arms' files
+	lock     *machine.Lock
 }
 
 // open joins measurer, records and runner. Nothing is recorded yet.
-func open(ctx context.Context, a *app, w *workflow, rs *record.Session, d *db.DB, live *ui.Live, f runFlags) (*running, error) {
+func open(ctx context.Context, a *app, w *workflow, rs *record.Session, d *db.DB, live *ui.Live, f runFlags) (_ *running, err error) {
 	r := &running{a: a, w: w, rs: rs, db: d, live: live, flags: f}
+	defer func() {
+		if err != nil {
+			r.close()
+		}
+	}()
 	r.keeper = withKillPoint(recorder{d})
+	// Who runs a session holds it until the process ends: two never go on with the same one, and flow stop
+	// finds whom to ask.
+	who := machine.Holder{Session: rs.ID, Workflow: w.label}
+	if r.lock, err = machine.Acquire(ctx, "", []string{machine.SessionPrefix + rs.ID}, who, 0); err != nil {
+		return nil, err
+	}
 	sleep := func(context.Context, time.Duration) error { return nil }
 	if rs.Measurer == record.MeasurerSimulated {
 		model, err := measure.ParseModel(rs.Simulate)
 		if err != nil {
 			return nil, err
 		}
-		m := measure.NewSimulated(model, machine.Identity(ctx, "/proc", "/sys"), machine.Wall)
+		m := measure.NewSimulated(model, machine.Identity(ctx, f.proc, f.sys), machine.Wall)
 		m.Prompts = w.prompt
 		r.measurer, r.clock, sleep = m, m.Clock(), m.Sleep
 	} else {
@@ -185,7 +210,6 @@ func open(ctx context.Context, a *app, w *workflow, rs *record.Session, d *db.DB
 		r.measurer, sleep = m, nil
 		r.clock = run.Clock{Mono: machine.Monotonic, Wall: machine.Wall}
 	}
-	var err error
 	if rs.Machine, err = r.measurer.Machine(ctx); err != nil {
 		return nil, err
 	}
@@ -216,19 +240,33 @@ func (r *running) real(f runFlags) (run.Measurer, error) {
 		r.work = work
 	}
 	return measure.NewReal(measure.RealOptions{
-		Root: r.w.root, Exe: exe, Work: work, Keep: f.keep != "", StateDir: state, SessionID: r.rs.ID, Workflow: r.w.label, Wait: f.wait,
+		Root: r.w.root, Exe: exe, Work: work, Keep: f.keep != "", Proc: f.proc, Sys: f.sys, StateDir: state, SessionID: r.rs.ID, Workflow: r.w.label, Wait: f.wait,
 		OnWait: func(words string) { r.live.Event(record.Event{Kind: "warning", Text: words}) },
 	})
+}
+
+// keepSensors records what can be sampled here, with units, and why the rest cannot.
+func (r *running) keepSensors(ctx context.Context) error {
+	sensors, err := r.measurer.Sensors(ctx)
+	if err != nil || len(sensors) == 0 {
+		return err
+	}
+	return r.db.KeepSensors(ctx, r.rs.ID, sensors)
 }
 
 func (r *running) replaying() bool { return r != nil && r.session != nil && r.session.Replaying() }
 
 func (r *running) close() {
-	if err := r.measurer.Close(); err != nil {
-		r.live.Event(record.Event{Kind: "warning", Text: err.Error()})
+	if r.measurer != nil {
+		if err := r.measurer.Close(); err != nil {
+			r.live.Event(record.Event{Kind: "warning", Text: err.Error()})
+		}
 	}
 	if r.work != "" {
 		_ = os.RemoveAll(r.work)
+	}
+	if err := r.lock.Release(); err != nil {
+		r.live.Event(record.Event{Kind: "warning", Text: err.Error()})
 	}
 }
 

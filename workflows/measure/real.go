@@ -343,15 +343,46 @@ func (p *process) Generate(ctx context.Context, w plan.Workload, mark string) ([
 	if ctx.Err() != nil {
 		return rows, context.Cause(ctx)
 	}
-	select {
-	case <-p.ep.Done():
+	if p.ended(ctx, rows) {
 		return rows, &run.EngineError{Reason: p.died(mark, rows)}
-	default:
 	}
 	if mark == record.MarkMeasured {
 		p.after = p.counters(ctx)
 	}
 	return rows, nil
+}
+
+// deathNotice is how long the news that an engine ended may take after its sockets closed.
+const deathNotice = time.Second
+
+// ended reports whether the engine is gone. A socket closes before the supervisor can tell of the death
+// behind it, so after a broken connection the news gets a moment: else an engine that dies while it warms
+// up is found out only by the next request, which says nothing of where it died.
+func (p *process) ended(ctx context.Context, rows []record.Request) bool {
+	var notice <-chan time.Time
+	for _, q := range rows {
+		if q.Status != "ok" && (q.ErrorKind == "connect" || q.ErrorKind == "closed") {
+			t := time.NewTimer(deathNotice)
+			defer t.Stop()
+			notice = t.C
+			break
+		}
+	}
+	if notice == nil {
+		select {
+		case <-p.ep.Done():
+			return true
+		default:
+			return false
+		}
+	}
+	select {
+	case <-p.ep.Done():
+		return true
+	case <-notice:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // died says how the engine ended, and where.

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"flow/builtins/machine"
+	"flow/db"
+)
+
+// standing is a session as status shows it. Counts are nil where the session is in another database.
+type standing struct {
+	ID       string `json:"id"`
+	Workflow string `json:"workflow"`
+	Status   string `json:"status"` // running, stopped, failed, killed
+	Since    string `json:"since"`  // RFC 3339, UTC: when this process began with it, or when the session did
+	PID      *int   `json:"pid,omitempty"`
+	User     string `json:"user,omitempty"`
+	Group    string `json:"group,omitempty"` // the last that began
+	Groups   *int   `json:"groups"`          // that ended
+	Arms     *int   `json:"arms"`
+	ArmsOK   *int   `json:"arms_ok"`
+	Error    string `json:"error,omitempty"` // what ended it early
+}
+
+func newStatusCommand(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the sessions that run now, and those that can go on",
+		Long: `Show the sessions that run on this machine, and those of the database that stopped early and can go on with
+flow resume. Counts are of the database named by --db; a session that writes another one has none.`,
+		Args: workflowArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			running, resumable, err := standings(cmd.Context(), a)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(a.stdout).Encode(struct {
+					Running   []standing `json:"running"`
+					Resumable []standing `json:"resumable"`
+				}{running, resumable})
+			}
+			printStandings(a, "running", running, "nothing runs on this machine")
+			printStandings(a, "can go on with flow resume", resumable, "")
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	return cmd
+}
+
+// standings are the sessions that run on this machine and those of the database that did not end.
+func standings(ctx context.Context, a *app) (running, resumable []standing, err error) {
+	running, resumable = []standing{}, []standing{}
+	live := map[string]int{}
+	for _, h := range machine.Sessions("") {
+		live[h.Session] = len(running)
+		running = append(running, standing{ID: h.Session, Workflow: h.Workflow, Status: "running", PID: &h.PID, User: h.User,
+			Since: time.Unix(0, h.SinceNS).UTC().Format(time.RFC3339)})
+	}
+	if _, err := os.Stat(a.dbPath); err != nil {
+		return running, resumable, nil
+	}
+	d, err := db.OpenReadOnly(ctx, a.dbPath)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = d.Close() }()
+	t, err := d.Query(ctx, `SELECT s.id, s.workflow, s.status, s.started, s.error, s.arms, s.arms_ok,
+		(SELECT count(*) FROM groups g WHERE g.session_id = s.id AND g.verdict IS NOT NULL) AS ended,
+		(SELECT g.name FROM groups g WHERE g.session_id = s.id ORDER BY g.position DESC LIMIT 1) AS last_group
+		FROM sessions s WHERE s.status <> 'done' AND NOT s.imported ORDER BY s.wall_start_ns DESC`, nil, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range t.Rows {
+		r := rowOf(t, i)
+		s := standing{ID: cellText(r["id"]), Workflow: cellText(r["workflow"]), Status: cellText(r["status"]), Since: cellText(r["started"]),
+			Groups: count(r["ended"]), Arms: count(r["arms"]), ArmsOK: count(r["arms_ok"])}
+		s.Group, _ = r["last_group"].(string)
+		s.Error, _ = r["error"].(string)
+		if at, ok := live[s.ID]; ok {
+			x := &running[at]
+			x.Group, x.Groups, x.Arms, x.ArmsOK = s.Group, s.Groups, s.Arms, s.ArmsOK
+			continue
+		}
+		if s.Status == "running" {
+			s.Status = "killed"
+		}
+		resumable = append(resumable, s)
+	}
+	return running, resumable, nil
+}
+
+func count(v any) *int {
+	n, ok := v.(int64)
+	if !ok {
+		return nil
+	}
+	i := int(n)
+	return &i
+}
+
+func printStandings(a *app, title string, list []standing, none string) {
+	if len(list) == 0 {
+		if none != "" {
+			fmt.Fprintln(a.stdout, none)
+		}
+		return
+	}
+	fmt.Fprintln(a.stdout, title+":")
+	w := plainTable(table.NewWriter())
+	w.SuppressTrailingSpaces()
+	w.AppendHeader(table.Row{"session", "workflow", "status", "since (UTC)", "groups ended", "arms ok", "last group"})
+	for _, s := range list {
+		groups, arms := "", ""
+		if s.Groups != nil {
+			groups, arms = fmt.Sprint(*s.Groups), fmt.Sprintf("%d/%d", *s.ArmsOK, *s.Arms)
+		}
+		how := s.Status
+		if s.PID != nil {
+			how += fmt.Sprintf(", pid %d", *s.PID)
+		}
+		w.AppendRow(table.Row{s.ID, s.Workflow, how, minute(s.Since), groups, arms, s.Group})
+	}
+	fmt.Fprintln(a.stdout, w.Render())
+}
