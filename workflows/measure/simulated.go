@@ -6,10 +6,10 @@ package measure
 
 import (
 	"context"
-	"fmt"
+	"crypto/sha256"
+	"encoding/binary"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"sort"
 	"strconv"
@@ -20,82 +20,11 @@ import (
 	"encoding/json"
 
 	"flow/builtins/metric"
-	"flow/starlark/diag"
+	"flow/builtins/stats"
 	"flow/workflows/plan"
 	"flow/workflows/record"
 	"flow/workflows/run"
 )
-
-// Model is what --simulate says.
-type Model struct {
-	Effect  float64            // of every lever that Effects does not name, ratio; 0 when not said
-	Effects map[string]float64 // by lever name, ratio
-	SD      float64            // of one arm, on the logarithm; .005 when not said
-	Drift   float64            // per arm, on the logarithm
-}
-
-// simulateFix is what a wrong --simulate is answered with.
-const simulateFix = "write --simulate 'effect=2%,sd=.5%,drift=.1%/arm,effect.NAME=20%'"
-
-// ParseModel reads a --simulate text: comma-separated effect=P, effect.NAME=P, sd=P, drift=P/arm. "" is
-// no effect and .5 % noise.
-func ParseModel(text string) (Model, error) {
-	m := Model{SD: .005, Effects: map[string]float64{}}
-	for _, item := range strings.Split(text, ",") {
-		item = strings.TrimSpace(item)
-		if item == "" {
-			continue
-		}
-		key, val, ok := strings.Cut(item, "=")
-		if !ok {
-			return m, simulateError("got %q, want name=value", item)
-		}
-		key, val = strings.TrimSpace(key), strings.TrimSpace(val)
-		if key == "drift" {
-			val = strings.TrimSuffix(val, "/arm")
-		}
-		x, err := ratio(val)
-		if err != nil {
-			return m, simulateError("%s: got %q, want a share such as 2%% or .02", key, val)
-		}
-		name, named := strings.CutPrefix(key, "effect.")
-		switch {
-		case named && name != "":
-			m.Effects[name] = x
-		case key == "effect":
-			m.Effect = x
-		case key == "sd":
-			m.SD = x
-		case key == "drift":
-			m.Drift = x
-		default:
-			return m, simulateError("got %q, want effect, effect.NAME, sd or drift", key)
-		}
-		if (named || key == "effect") && x <= -1 {
-			return m, simulateError("%s: got %s, want more than -100%%", key, val)
-		}
-		if key == "sd" && x < 0 {
-			return m, simulateError("sd: got %s, want 0 or more", val)
-		}
-	}
-	return m, nil
-}
-
-func simulateError(format string, args ...any) error {
-	return &diag.Error{Kind: diag.Workflow, Op: "--simulate", Msg: fmt.Sprintf(format, args...), Fix: simulateFix}
-}
-
-func ratio(s string) (float64, error) {
-	num, pct := strings.CutSuffix(s, "%")
-	x, err := strconv.ParseFloat(num, 64)
-	if err == nil && (math.IsNaN(x) || math.IsInf(x, 0)) {
-		err = strconv.ErrRange
-	}
-	if pct {
-		x /= 100
-	}
-	return x, err
-}
 
 // Simulated is the measurer. It is safe for one session at a time.
 type Simulated struct {
@@ -319,11 +248,11 @@ func (r *simRig) metrics(a *record.Arm) []record.Metric {
 			return
 		}
 		have[name] = true
-		v := 100 * r.factor()
+		v := 100 * r.factor("")
 		if name != r.t.Group.Primary {
 			v = 100
 		} else if better == "lower" {
-			v = 100 / r.factor()
+			v = 100 / r.factor("")
 		}
 		out = append(out, record.Metric{Name: name, Unit: unit, Better: better, Source: "simulated", Value: &v, N: 1})
 	}
@@ -337,19 +266,40 @@ func (r *simRig) metrics(a *record.Arm) []record.Metric {
 	return out
 }
 
-// factor is what multiplies the primary metric on this arm: effects, drift, noise.
-func (r *simRig) factor() float64 {
-	log := r.m.Model.Drift * float64(r.t.Seq)
-	for _, l := range r.t.Side.Stack {
-		e, ok := r.m.Model.Effects[l.Name]
-		if !ok {
-			e = r.m.Model.Effect
-		}
-		log += math.Log1p(e)
+// factor is what multiplies the primary metric on this arm, in a case of the workload: effects, and what
+// the place does to it.
+func (r *simRig) factor(cs string) float64 {
+	w, stream := r.m.Model.World(), uint64(0)
+	if sd, ok := r.m.Model.CaseSD[cs]; ok && cs != "" {
+		h := sha256.Sum256([]byte(cs))
+		w.SD, stream = sd, binary.BigEndian.Uint64(h[:8])
 	}
-	place := uint64(r.t.Block+1)<<32 | uint64(r.t.Slot)<<16 | uint64(r.t.Attempt)
-	noise := rand.New(rand.NewPCG(r.t.GroupSeed, place)).NormFloat64()
-	return math.Exp(log + r.m.Model.SD*noise)
+	p := r.place()
+	p.Stream = stream
+	return math.Exp(r.m.Model.EffectOf(r.t.Side.Stack) + w.Log(p))
+}
+
+// place is where the arm stands.
+func (r *simRig) place() stats.Place {
+	g, coin := r.t.Group, r.t.GroupSeed&1 == 1
+	p := stats.Place{Seed: r.t.GroupSeed, Session: r.t.Seq, Block: r.t.Block, Slot: r.t.Slot, Attempt: r.t.Attempt}
+	if r.t.Block < 0 {
+		return p
+	}
+	labels := g.BlockAt(r.t.Block, coin).Labels
+	p.BlockLen = len(labels)
+	before := ""
+	switch {
+	case r.t.Slot > 0:
+		before = labels[r.t.Slot-1]
+	case r.t.Block > 0:
+		last := g.BlockAt(r.t.Block-1, coin).Labels
+		before = last[len(last)-1]
+	case g.WarmArm:
+		before = labels[0]
+	}
+	p.After = before != "" && before != g.ControlSide().Label
+	return p
 }
 
 type simProcess struct {
@@ -394,14 +344,14 @@ func (p *simProcess) Generate(ctx context.Context, w plan.Workload, mark string)
 		return nil, ctx.Err()
 	}
 	var out []record.Request
-	decode, prefill := 100.0, 2000.0
-	switch p.r.t.Group.Primary {
-	case "prefill_tok_s", "ttft_ms", "ttft_content_ms", "ttfr_ms":
-		prefill *= p.r.factor()
-	default:
-		decode *= p.r.factor()
-	}
 	for _, c := range w.Cases {
+		decode, prefill := 100.0, 2000.0
+		switch p.r.t.Group.Primary {
+		case "prefill_tok_s", "ttft_ms", "ttft_content_ms", "ttfr_ms":
+			prefill *= p.r.factor(c.Name)
+		default:
+			decode *= p.r.factor(c.Name)
+		}
 		for _, prompt := range c.Prompts {
 			n := w.Repeat
 			if mark == record.MarkWarm {

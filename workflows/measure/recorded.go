@@ -1,0 +1,286 @@
+package measure
+
+// The recorded measurer: arms that were measured before, in their order, for a workflow that is run again
+// with other gates, stops or rules. Nothing is launched; an arm keeps the times it had. What the gates found
+// then is not taken over: they are asked anew.
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"flow/starlark/diag"
+	"flow/workflows/plan"
+	"flow/workflows/record"
+	"flow/workflows/run"
+)
+
+// Recorded is the measurer. Arms are matched by what is effective on their side (command, environment,
+// config, request). A group takes the arms of recorded groups that compare the same sides first, so that
+// the controls are those that stood beside them; then those of any other group.
+type Recorded struct {
+	session *record.Session
+	samples func(ctx context.Context, arm string) ([]record.Sample, error)
+	mu      sync.Mutex
+	mono    int64
+	arms    []*recordedArm // in time
+}
+
+var _ run.Measurer = (*Recorded)(nil)
+
+type recordedArm struct {
+	arm   *record.Arm
+	side  plan.Hash
+	sides string // of its group
+	taken bool
+}
+
+// NewRecorded makes a measurer of the arms of a recorded session. samples gives those of an arm; nil gives
+// none.
+func NewRecorded(s *record.Session, groups []*record.Group, samples func(ctx context.Context, arm string) ([]record.Sample, error)) *Recorded {
+	m := &Recorded{session: s, samples: samples, mono: max(s.MonoStartNS, 1)}
+	for _, g := range groups {
+		m.arms = append(m.arms, armsOfGroup(g)...)
+	}
+	return m
+}
+
+// armsOfGroup is the arms that can be measured with again: those that ran to an end of their own.
+func armsOfGroup(g *record.Group) []*recordedArm {
+	keys := map[string]plan.Hash{}
+	for _, s := range g.Sides {
+		keys[s.Label] = commandKey(s.Command)
+	}
+	var out []*recordedArm
+	for _, a := range g.Arms {
+		switch a.Disposition {
+		case record.Interrupted, record.Superseded:
+			continue
+		}
+		if a.Purpose == "measured" || a.Purpose == "" {
+			out = append(out, &recordedArm{arm: a, side: keys[a.Label], sides: sidesKey(slices.Collect(maps.Values(keys)))})
+		}
+	}
+	return out
+}
+
+func commandKey(c record.Command) plan.Hash {
+	c.Delta = nil // relative to the group's base, so not what is effective
+	return plan.Sum(c)
+}
+
+func sidesKey(keys []plan.Hash) string {
+	slices.Sort(keys)
+	return strings.Join(keys, " ")
+}
+
+// Skip marks what an interrupted session of this measurer has taken already, so that the resumed one goes
+// on where it would have. Blocks that will be redone give their arms back.
+func (m *Recorded) Skip(groups []*record.Group) {
+	for _, g := range groups {
+		for _, a := range armsOfGroup(g) {
+			whole := 0
+			for _, x := range g.Arms {
+				if x.Block == a.arm.Block && x.Attempt == a.arm.Attempt && (x.Slot == 0 || x.Disposition == record.OK) {
+					whole++
+				}
+			}
+			p := plan.Group{Order: g.Order}
+			for _, s := range g.Sides {
+				p.Sides = append(p.Sides, plan.Side{Label: s.Label})
+			}
+			if a.arm.Disposition == record.OK && g.Verdict == "" && whole < len(p.BlockAt(a.arm.Block, false).Labels) {
+				continue
+			}
+			m.take(a.side, a.sides)
+		}
+	}
+}
+
+func (m *Recorded) take(side plan.Hash, sides string) *record.Arm {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, same := range []bool{true, false} {
+		for _, a := range m.arms {
+			if !a.taken && a.side == side && (a.sides == sides) == same {
+				a.taken = true
+				return a.arm
+			}
+		}
+	}
+	return nil
+}
+
+// Clock stands at the arm that was taken last: its times are those of its own session.
+func (m *Recorded) Clock() run.Clock {
+	offset := m.session.OffsetStartNS
+	return run.Clock{Mono: m.now, Wall: func() int64 { return m.now() + offset }}
+}
+
+// Sleep does not wait: what was waited for is past.
+func (m *Recorded) Sleep(ctx context.Context, _ time.Duration) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (m *Recorded) now() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mono
+}
+
+func (m *Recorded) set(mono int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mono = mono
+}
+
+// Digests takes names for what they name: nothing is read.
+func (m *Recorded) Digests() plan.Digests { return named{} }
+
+// Machine is the one that was recorded.
+func (m *Recorded) Machine(context.Context) (record.Machine, error) { return m.session.Machine, nil }
+
+// Sensors is empty: the samples are those of the record.
+func (m *Recorded) Sensors(context.Context) ([]record.Sensor, error) { return nil, nil }
+
+// Read has nothing to read from.
+func (m *Recorded) Read(_ context.Context, sensors []string) ([]record.Sample, error) {
+	return nil, &diag.Error{Kind: diag.Workflow, Op: "--recorded", Msg: "sensors cannot be read outside an arm: " + strings.Join(sensors, ", ") + " of session " + m.session.ID + " is past",
+		Fix: "run the workflow without --recorded, or with --simulate"}
+}
+
+// Close has nothing to release.
+func (m *Recorded) Close() error { return nil }
+
+// Open takes the next recorded arm of the task's side.
+func (m *Recorded) Open(ctx context.Context, t run.Task) (run.Rig, error) {
+	var keys []plan.Hash
+	var mine plan.Hash
+	for _, s := range t.Group.Sides {
+		c, err := plan.Effective(s.Engine, s.Stack)
+		if err != nil {
+			return nil, err
+		}
+		k := commandKey(c)
+		keys = append(keys, k)
+		if s.Label == t.Side.Label {
+			mine = k
+		}
+	}
+	if t.Purpose != "measured" { // warm and probe arms change nothing here
+		return nil, &diag.Error{Pos: t.Group.Pos, Kind: diag.Workflow, Op: "--recorded", Msg: fmt.Sprintf("group %q asks for a %s arm, and only measured arms can be taken from a record", t.Group.Name, t.Purpose),
+			Fix: "leave out warm_arm and probe for a run on recorded arms"}
+	}
+	a := m.take(mine, sidesKey(keys))
+	if a == nil {
+		return nil, m.none(t, mine)
+	}
+	r := &recordedRig{m: m, arm: a}
+	if m.samples != nil {
+		var err error
+		if r.samples, err = m.samples(ctx, a.ID); err != nil {
+			return nil, err
+		}
+	}
+	if t.OnSample != nil {
+		for _, s := range r.samples {
+			t.OnSample(s)
+		}
+	}
+	return r, nil
+}
+
+// none says why there is no arm: never one of this side, or not as many.
+func (m *Recorded) none(t run.Task, side plan.Hash) error {
+	n := 0
+	for _, a := range m.arms {
+		if a.side == side {
+			n++
+		}
+	}
+	msg := fmt.Sprintf("group %q, side %s: session %s has no arm with this command, environment, config and request", t.Group.Name, t.Side.Label, m.session.ID)
+	fix := "record it: run the workflow without --recorded; or see what is there: flow show " + m.session.ID
+	if n > 0 {
+		msg = fmt.Sprintf("group %q, side %s: session %s has %d such arms, and all are used", t.Group.Name, t.Side.Label, m.session.ID, n)
+		fix = "ask for fewer blocks, such as stops = [after(blocks = 1)], or for fewer groups"
+	}
+	return &diag.Error{Pos: t.Group.Pos, Kind: diag.Workflow, Op: "--recorded", Msg: msg, Fix: fix}
+}
+
+type recordedRig struct {
+	m       *Recorded
+	arm     *record.Arm
+	samples []record.Sample
+	process *recordedProcess
+}
+
+func (r *recordedRig) Samples() []record.Sample { return slices.Clone(r.samples) }
+
+// Mark has no step to open: the arm's own stand.
+func (r *recordedRig) Mark(string) {}
+
+func (r *recordedRig) Launch(ctx context.Context, _ plan.Engine) (plan.Process, error) {
+	if p := r.arm.Process; p == nil || p.ReadyNS == 0 && r.arm.Disposition != record.OK && r.arm.Disposition != record.Invalid {
+		switch r.arm.Disposition {
+		case record.Infeasible, record.Failed:
+			return nil, &run.LaunchError{Reason: r.arm.Reason, Permanent: r.arm.Disposition == record.Infeasible}
+		}
+	}
+	r.process = &recordedProcess{arm: r.arm}
+	return r.process, ctx.Err()
+}
+
+// Close gives the recorded facts, with the times they had.
+func (r *recordedRig) Close(_ context.Context, a *record.Arm) error {
+	o := r.arm
+	a.Process, a.Evidence, a.Steps, a.Samples, a.Requests = o.Process, o.Evidence, o.Steps, r.samples, o.Requests
+	a.Neighbours, a.Attached, a.Execs = o.Neighbours, o.Attached, append(a.Execs, o.Execs...)
+	have := map[[2]string]bool{}
+	for _, m := range a.Metrics {
+		have[[2]string{m.Name, m.Case}] = true
+	}
+	for _, m := range o.Metrics {
+		if !have[[2]string{m.Name, m.Case}] {
+			a.Metrics = append(a.Metrics, m)
+		}
+	}
+	a.MonoStartNS, a.WallStartNS = o.MonoStartNS, o.WallStartNS
+	r.m.set(o.MonoEndNS)
+	return nil
+}
+
+type recordedProcess struct{ arm *record.Arm }
+
+func (p *recordedProcess) Confirm(ctx context.Context) ([]record.Evidence, error) {
+	return p.arm.Evidence, ctx.Err()
+}
+
+func (p *recordedProcess) Generate(ctx context.Context, _ plan.Workload, mark string) ([]record.Request, error) {
+	var out []record.Request
+	for _, q := range p.arm.Requests {
+		if q.Mark == mark {
+			out = append(out, q)
+		}
+	}
+	if mark == record.MarkMeasured && p.arm.Disposition == record.Failed && len(out) == 0 {
+		return nil, &run.EngineError{Reason: p.arm.Reason}
+	}
+	return out, ctx.Err()
+}
+
+func (p *recordedProcess) Stop(context.Context) error { return nil }
+
+func (p *recordedProcess) Info() *record.Process {
+	if p.arm.Process == nil {
+		return &record.Process{}
+	}
+	c := *p.arm.Process
+	return &c
+}

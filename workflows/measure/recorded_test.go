@@ -1,0 +1,144 @@
+package measure
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"flow/starlark/diag"
+	"flow/workflows/plan"
+	"flow/workflows/record"
+	"flow/workflows/run"
+)
+
+func errText(err error) string {
+	var d *diag.Error
+	if errors.As(err, &d) {
+		return d.Error() + " " + d.Fix
+	}
+	return err.Error()
+}
+
+// screenOf is a screen of a server engine with one lever.
+func screenOf(t *testing.T, lever string, order string, blocks int) *plan.Group {
+	t.Helper()
+	e := plan.Engine{Name: "e", Command: []string{"server"}, API: &plan.API{Kind: plan.APIChat}}
+	l := plan.Lever{Name: lever, Env: map[string]string{lever: "1"}, Confirm: []plan.Confirm{{Kind: plan.ConfirmLog, Pattern: lever}}}
+	w := plan.Workload{Repeat: 1, Cases: []plan.Case{{Name: "4K", MaxTokens: 16, Prompts: []plan.Prompt{{Text: "a"}}}, {Name: "32K", MaxTokens: 16, Prompts: []plan.Prompt{{Text: "b"}}}}}
+	g, err := plan.NewGroup(plan.Group{Name: lever, Sides: []plan.Side{{Label: "A", Engine: e}, {Label: "B", Engine: e, Stack: plan.Stack{l}}}, Order: order, Workload: w, Cap: blocks, MinEffect: .01})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func simulate(t *testing.T, model string, groups ...*plan.Group) (*record.Session, []*record.Group) {
+	t.Helper()
+	m, err := ParseModel(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim := NewSimulated(m, record.Machine{ID: "m"}, func() int64 { return 1e18 })
+	rs := &record.Session{ID: "recorded-session", Measurer: record.MeasurerSimulated, Machine: sim.On, Seed: 5}
+	mem := run.NewMemory()
+	s := run.NewSession(run.Config{Session: rs, Clock: sim.Clock(), Sleep: sim.Sleep, Measurer: sim, Recorder: mem, Journal: mem})
+	out, err := s.Run(t.Context(), groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := make([]*record.Group, len(out))
+	for i, g := range out {
+		if full[i], err = mem.Group(t.Context(), g.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return rs, full
+}
+
+func again(t *testing.T, m *Recorded, rs *record.Session, groups ...*plan.Group) ([]*record.Group, error) {
+	t.Helper()
+	mem := run.NewMemory()
+	s := run.NewSession(run.Config{Session: &record.Session{ID: "again", Measurer: record.MeasurerRecorded, Machine: rs.Machine, Seed: rs.Seed}, Clock: m.Clock(), Sleep: m.Sleep,
+		Measurer: m, Recorder: mem, Journal: mem})
+	return s.Run(t.Context(), groups)
+}
+
+// The same workflow on recorded arms says what it said, arm by arm; a shorter one takes the first of them.
+func TestRecorded(t *testing.T) {
+	rs, was := simulate(t, "effect.fast=5%,sd=.5%", screenOf(t, "fast", "", 2), screenOf(t, "null", "", 2))
+	got, err := again(t, NewRecorded(rs, was, nil), rs, screenOf(t, "fast", "", 2), screenOf(t, "null", "", 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range got {
+		if got[i].Verdict != was[i].Verdict || len(got[i].Arms) != len(was[i].Arms) {
+			t.Errorf("group %d: %s of %s", i, got[i].Verdict, was[i].Verdict)
+		}
+		for j, a := range got[i].Arms {
+			w := was[i].Arms[j]
+			if *a.Metrics[0].Value != *w.Metrics[0].Value || a.MonoStartNS != w.MonoStartNS || a.MonoEndNS != w.MonoEndNS || a.Label != w.Label {
+				t.Errorf("group %d, arm %d: %+v, want %+v", i, j, a, w)
+			}
+		}
+	}
+	// A shorter group leaves its other arms to nobody before they are needed.
+	got, err = again(t, NewRecorded(rs, was, nil), rs, screenOf(t, "fast", "", 1), screenOf(t, "null", "", 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *got[1].Arms[0].Metrics[0].Value != *was[1].Arms[0].Metrics[0].Value {
+		t.Error("the second group took arms of the first")
+	}
+}
+
+func TestRecordedRefuses(t *testing.T) {
+	rs, was := simulate(t, "sd=.5%", screenOf(t, "fast", "", 1))
+	for want, g := range map[string]*plan.Group{
+		"has 2 such arms, and all are used":                             screenOf(t, "fast", "", 2),
+		"has no arm with this command, environment, config and request": screenOf(t, "other", "", 1),
+	} {
+		_, err := again(t, NewRecorded(rs, was, nil), rs, g)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+		if k, ok := diag.KindOf(err); !ok || k != diag.Workflow {
+			t.Errorf("%v: exit %d", err, k.ExitCode())
+		}
+	}
+	if _, err := NewRecorded(rs, was, nil).Read(t.Context(), []string{"x"}); err == nil {
+		t.Error("a sensor of the past was read")
+	}
+}
+
+// A resumed session goes on with the arms that it has not used.
+func TestRecordedSkip(t *testing.T) {
+	rs, was := simulate(t, "sd=.5%", screenOf(t, "fast", "", 3))
+	m := NewRecorded(rs, was, nil)
+	part := *was[0]
+	part.Verdict = ""
+	part.Arms = part.Arms[:6] // a whole quad and half of the next, which is redone
+	m.Skip([]*record.Group{&part})
+	left := 0
+	for _, a := range m.arms {
+		if !a.taken {
+			left++
+		}
+	}
+	if left != 8 {
+		t.Errorf("%d arms are left, want 8", left)
+	}
+}
+
+// Noise by case, and a history that lends degrees of freedom.
+func TestSimulatedCases(t *testing.T) {
+	_, was := simulate(t, "sd=0,sd.32K=2%", screenOf(t, "fast", "", 4))
+	spread := map[string]float64{}
+	for _, c := range was[0].Comparisons {
+		if !c.Cost {
+			spread[c.Case] = c.RangeSide[1] - c.RangeSide[0]
+		}
+	}
+	if spread["4K"] > .001 || spread["32K"] < .1 {
+		t.Errorf("got %v", spread)
+	}
+}
