@@ -22,7 +22,8 @@ const errorHead = 300
 // their number: what is kept of each is its arrival and its text.
 type answer struct {
 	row    record.Request
-	native bool
+	native bool // llama.cpp's own API
+	ollama bool // one object a line
 
 	events   sse
 	scanner  scanner
@@ -37,6 +38,8 @@ type answer struct {
 	tokens     []int // per content frame
 	unknown    bool  // a content frame did not say how many
 	lastTokens int   // tokens up to the last content frame
+
+	lastChoice, lastContent int64 // 0 is none; in the row at the end, so that a frame allocates nothing
 
 	ended     bool // a finish reason, a stop frame or [DONE] came
 	after     int  // frames after [DONE]
@@ -55,8 +58,8 @@ type answer struct {
 }
 
 func newAnswer(kind string, row record.Request) *answer {
-	a := &answer{row: row, native: kind == plan.APILlama, predicted: -1, evaluated: -1}
-	a.events.onFrame = a.onFrame
+	a := &answer{row: row, native: kind == plan.APILlama, ollama: kind == plan.APIOllama, predicted: -1, evaluated: -1}
+	a.events.onFrame, a.events.lines = a.onFrame, a.ollama
 	return a
 }
 
@@ -91,12 +94,12 @@ func (a *answer) onFrame(data []byte, at stamp) error {
 	}
 	if string(data) == "[DONE]" || string(bytes.TrimSpace(data)) == "[DONE]" {
 		if a.row.DoneNS == nil {
-			a.row.DoneNS = &at.ns
+			a.row.DoneNS = place(at.ns)
 		}
 		a.ended = true
 		return nil
 	}
-	if a.row.DoneNS != nil && !a.native {
+	if a.row.DoneNS != nil && !a.native && !a.ollama {
 		a.after++
 		return nil
 	}
@@ -127,8 +130,13 @@ func (a *answer) facts(f *frame, at int64) {
 		}
 		return
 	}
-	if (f.choice || a.native) && a.row.FirstChoiceNS == nil {
-		a.row.FirstChoiceNS = &at
+	if f.choice || a.native || a.ollama {
+		if a.row.FirstChoiceNS == nil {
+			a.row.FirstChoiceNS = place(at)
+		}
+		a.lastChoice = at
+	} else {
+		a.row.OtherFrames = append(a.row.OtherFrames, a.row.Frames-1)
 	}
 	if f.predicted >= 0 {
 		a.predicted = f.predicted
@@ -138,7 +146,7 @@ func (a *answer) facts(f *frame, at int64) {
 	}
 	if f.usage != nil {
 		a.rawUsage = append(a.rawUsage[:0], f.usage...)
-		a.row.UsageNS = &at
+		a.row.UsageNS = place(at)
 	}
 	if f.timings != nil {
 		a.rawTimes = append(a.rawTimes[:0], f.timings...)
@@ -146,13 +154,13 @@ func (a *answer) facts(f *frame, at int64) {
 	if len(f.reasoning) > 0 {
 		if a.thought == nil {
 			a.thought = sha256.New()
-			a.row.FirstReasoningNS = &at
+			a.row.FirstReasoningNS = place(at)
 		}
 		a.thought.Write(f.reasoning)
 	}
 	if len(f.text) > 0 || f.tool {
 		if a.row.FirstContentNS == nil {
-			a.row.FirstContentNS = &at
+			a.row.FirstContentNS = place(at)
 		}
 		a.text = append(a.text, f.text...)
 	}
@@ -161,18 +169,24 @@ func (a *answer) facts(f *frame, at int64) {
 			a.row.Coalesced++
 		}
 		a.lastRead = a.row.Reads
-		a.row.LastContentNS = &at
+		a.lastContent = at
 		a.count(f)
 	}
 	if f.finish != "" {
 		a.row.FinishReason, a.ended = f.finish, true
 	}
-	if a.native && f.stop {
+	if (a.native || a.ollama) && f.stop {
 		a.ended = true
-		a.row.DoneNS, a.row.UsageNS = &at, &at // its last frame is both
+		a.row.DoneNS, a.row.UsageNS = place(at), place(at) // its last frame is both
 		a.row.FinishReason = finishOf(f.stopType)
 	}
+	if a.ollama && f.stop {
+		a.rawTimes = append(a.rawTimes[:0], f.durations()...)
+	}
 }
+
+// place keeps a time. A function of its own, so that the frames that keep none allocate none.
+func place(at int64) *int64 { return &at }
 
 // finishOf puts llama.cpp's stop types into the words of the other APIs.
 func finishOf(stopType string) string {
@@ -190,6 +204,7 @@ func finishOf(stopType string) string {
 func (a *answer) count(f *frame) {
 	so := -1
 	switch {
+	case a.ollama: // a line is a token or more, and none says how many
 	case a.native && f.predicted >= 0:
 		so = f.predicted
 	case a.native && f.ids >= 0:
@@ -225,9 +240,15 @@ func (a *answer) finish(err error) record.Request {
 	if a.whole && a.row.HTTPStatus == http.StatusOK && err == nil {
 		a.oneBody()
 	}
+	row := &a.row
+	if a.lastChoice != 0 {
+		row.LastChoiceNS = place(a.lastChoice)
+	}
+	if a.lastContent != 0 {
+		row.LastContentNS = place(a.lastContent)
+	}
 	a.judge(err)
 	a.numbers()
-	row := &a.row
 	row.StampSource = "read"
 	if 2*a.kernel > row.Reads {
 		row.StampSource = "kernel"
@@ -288,7 +309,7 @@ func (a *answer) judge(err error) {
 		switch {
 		case err != nil:
 			a.warn("after the end of the answer: %v", err)
-		case row.DoneNS == nil && !a.whole && !a.native:
+		case row.DoneNS == nil && !a.whole && !a.native && !a.ollama:
 			a.warn("there was no [DONE]")
 		}
 		if a.after > 0 {

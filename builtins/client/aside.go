@@ -47,8 +47,9 @@ func (c *Client) Tokenize(ctx context.Context, text string) (int, error) {
 	return 0, fmt.Errorf("tokenize: got %.60q, want JSON with tokens or count", data)
 }
 
-// Metrics reads the engine's Prometheus endpoint: name, with its labels as they are written, to value.
-// Values that are not finite are left out.
+// Metrics reads the engine's metrics endpoint. Prometheus text gives name, with its labels as they are
+// written, to value; JSON gives the path of each number, such as "totals.output_tokens". Values that are not
+// finite are left out.
 func (c *Client) Metrics(ctx context.Context) (map[string]float64, error) {
 	if c.o.API.Metrics == "" {
 		return nil, &diag.Error{Kind: diag.Workflow, Op: "metrics", Msg: "the API names no metrics path", Fix: `api = api.openai_chat(metrics = "/metrics")`}
@@ -57,7 +58,51 @@ func (c *Client) Metrics(ctx context.Context) (map[string]float64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '{' {
+		return parseJSONMetrics(trimmed)
+	}
 	return parseMetrics(string(data)), nil
+}
+
+// parseJSONMetrics reads what Strata serves:
+//
+//	{"engine":{"model":"…"},"live":{"state":"idle","tok_s":null},"requests":[{"output_tokens":256}],"totals":{"requests":3}}
+//
+// as live.tok_s, requests.0.output_tokens, totals.requests. Truth values are 0 and 1; all else is left out.
+func parseJSONMetrics(data []byte) (map[string]float64, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var root map[string]any
+	if err := dec.Decode(&root); err != nil {
+		return nil, fmt.Errorf("metrics: got %.60q, want Prometheus text or a JSON object: %w", data, err)
+	}
+	out := map[string]float64{}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case json.Number:
+			if f, err := v.Float64(); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
+				out[path] = f
+			}
+		case bool:
+			out[path] = 0
+			if v {
+				out[path] = 1
+			}
+		case map[string]any:
+			for k, x := range v {
+				walk(path+"."+k, x)
+			}
+		case []any:
+			for i, x := range v {
+				walk(path+"."+strconv.Itoa(i), x)
+			}
+		}
+	}
+	for k, v := range root {
+		walk(k, v)
+	}
+	return out, nil
 }
 
 // small is a request that nobody times.

@@ -35,11 +35,20 @@ func (o Options) body(p Prompt) ([]byte, error) {
 		b["prompt"] = text
 		b["n_predict"] = p.MaxTokens
 		b["return_tokens"] = true
+	case plan.APIOllama:
+		delete(b, "temperature")
+		delete(b, "seed")
+		b["options"] = map[string]any{"temperature": p.Temperature, "seed": p.Seed, "num_predict": p.MaxTokens}
+		if strings.Contains(o.API.Path, "chat") {
+			b["messages"] = []any{map[string]any{"role": "user", "content": text}}
+		} else {
+			b["prompt"] = text
+		}
 	}
 	if o.API.Model != "" {
 		b["model"] = o.API.Model
 	}
-	if p.IgnoreEOS {
+	if p.IgnoreEOS && o.API.Kind != plan.APIOllama { // which has no such thing
 		b["ignore_eos"] = true
 	}
 	for _, more := range []struct{ what, text string }{{"the API's body", o.API.Body}, {"the request's body", p.Body}} {

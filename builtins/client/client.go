@@ -15,7 +15,6 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"flow/starlark/diag"
@@ -78,20 +77,7 @@ func (c *Client) Close() {
 // the same order. After a cancelled ctx the rest are rows that say so, and nothing of them is sent.
 func (c *Client) Run(ctx context.Context, ps []Prompt, concurrency int) []record.Request {
 	rows := make([]record.Request, len(ps))
-	next := make(chan int)
-	var done sync.WaitGroup
-	for range min(max(concurrency, 1), len(ps)) {
-		done.Go(func() {
-			for i := range next {
-				rows[i] = c.Do(ctx, ps[i])
-			}
-		})
-	}
-	for i := range ps {
-		next <- i
-	}
-	close(next)
-	done.Wait()
+	closedLoop(ctx, len(ps), min(max(concurrency, 1), len(ps)), 0, func(i int) { rows[i] = c.Do(ctx, ps[i]) })
 	return rows
 }
 
@@ -107,10 +93,12 @@ func (o Options) path() (string, error) {
 		return "/v1/completions", nil
 	case plan.APILlama:
 		return "/completion", nil
+	case plan.APIOllama:
+		return "/api/generate", nil
 	}
 	return "", &diag.Error{
 		Kind: diag.Workflow, Op: "request",
-		Msg: `got API kind "` + o.API.Kind + `", want ` + plan.APIChat + ", " + plan.APICompletions + " or " + plan.APILlama,
+		Msg: `got API kind "` + o.API.Kind + `", want ` + plan.APIChat + ", " + plan.APICompletions + ", " + plan.APILlama + " or " + plan.APIOllama,
 		Fix: "api = api.openai_chat()",
 	}
 }

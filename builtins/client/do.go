@@ -89,6 +89,8 @@ func (c *Client) exchange(ctx context.Context, p Prompt, a *answer) error {
 	if err := ended(ctx); err != nil {
 		return err
 	}
+	start := c.o.Now()
+	a.row.StartNS = &start
 	for w := c.pool.take(); ; w = nil {
 		if w == nil {
 			if w, err = c.dial(ctx, base); err != nil {
@@ -203,7 +205,7 @@ func (c *Client) broken(ctx context.Context, a *answer, r *response, err error) 
 func (a *answer) headers(resp *http.Response, at stamp) error {
 	a.row.HTTPStatus, a.row.HeadersNS = resp.StatusCode, &at.ns
 	kind := resp.Header.Get("Content-Type")
-	a.whole = resp.StatusCode != http.StatusOK || strings.Contains(kind, "json") && !strings.Contains(kind, "event-stream")
+	a.whole = resp.StatusCode != http.StatusOK || !a.ollama && strings.Contains(kind, "json") && !strings.Contains(kind, "event-stream")
 	return nil
 }
 

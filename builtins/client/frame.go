@@ -24,6 +24,9 @@ type frame struct {
 	predicted int // tokens so far, -1 when not said
 	evaluated int // prompt tokens, -1 when not said
 
+	// Ollama's own API: raw numbers of its last line, nil when not said.
+	evalCount, evalNS, promptCount, promptNS, loadNS, totalNS []byte
+
 	textBuf, reasonBuf []byte
 }
 
@@ -47,8 +50,12 @@ func (f *frame) fast(s *scanner) bool {
 		switch string(key) {
 		case "choices":
 			return f.choices(s)
-		case "content":
+		case "content", "response":
 			return f.take(s, &f.text, &f.textBuf)
+		case "thinking":
+			return f.take(s, &f.reasoning, &f.reasonBuf)
+		case "message":
+			return f.delta(s)
 		case "usage":
 			return object(s, &f.usage)
 		case "timings":
@@ -58,7 +65,10 @@ func (f *frame) fast(s *scanner) bool {
 		case "stop":
 			f.stop = s.peek() == 't'
 			return s.skip(0)
-		case "stop_type":
+		case "done":
+			f.stop = s.peek() == 't'
+			return s.skip(0)
+		case "stop_type", "done_reason":
 			return word(s, &f.stopType)
 		case "tokens":
 			return f.tokens(s)
@@ -66,6 +76,9 @@ func (f *frame) fast(s *scanner) bool {
 			return integer(s, &f.predicted)
 		case "tokens_evaluated":
 			return integer(s, &f.evaluated)
+		}
+		if to := f.duration(key); to != nil {
+			return value(s, to)
 		}
 		return s.skip(0)
 	})
@@ -106,7 +119,7 @@ func (f *frame) delta(s *scanner) bool {
 		switch string(key) {
 		case "content":
 			return f.take(s, &f.text, &f.textBuf)
-		case "reasoning_content", "reasoning": // some servers send both names with the same text
+		case "reasoning_content", "reasoning", "thinking": // some servers send both names with the same text
 			return f.take(s, &f.reasoning, &f.reasonBuf)
 		case "tool_calls":
 			f.tool = s.peek() == '['
@@ -201,8 +214,12 @@ func (f *frame) slow(data []byte) bool {
 				f.choice = true
 				f.slowChoice(c)
 			}
-		case "content":
+		case "content", "response":
 			f.slowText(m.value, &f.text)
+		case "thinking":
+			f.slowText(m.value, &f.reasoning)
+		case "message":
+			f.slowDelta(m.value)
 		case "usage":
 			slowObject(m.value, &f.usage)
 		case "timings":
@@ -213,7 +230,9 @@ func (f *frame) slow(data []byte) bool {
 			}
 		case "stop":
 			f.stop = string(m.value) == "true"
-		case "stop_type":
+		case "done":
+			f.stop = string(m.value) == "true"
+		case "stop_type", "done_reason":
 			slowWord(m.value, &f.stopType)
 		case "tokens":
 			var list []json.RawMessage
@@ -224,9 +243,51 @@ func (f *frame) slow(data []byte) bool {
 			slowInt(m.value, &f.predicted)
 		case "tokens_evaluated":
 			slowInt(m.value, &f.evaluated)
+		default:
+			if to := f.duration([]byte(m.key)); to != nil && string(m.value) != "null" {
+				*to = m.value
+			}
 		}
 	}
 	return true
+}
+
+// duration is where a number of Ollama's last line goes, nil for any other name.
+func (f *frame) duration(name []byte) *[]byte {
+	switch string(name) {
+	case "eval_count":
+		return &f.evalCount
+	case "eval_duration":
+		return &f.evalNS
+	case "prompt_eval_count":
+		return &f.promptCount
+	case "prompt_eval_duration":
+		return &f.promptNS
+	case "load_duration":
+		return &f.loadNS
+	case "total_duration":
+		return &f.totalNS
+	}
+	return nil
+}
+
+// durations are those numbers as one object.
+func (f *frame) durations() []byte {
+	out := []byte{'{'}
+	for _, m := range []struct {
+		name string
+		raw  []byte
+	}{{"prompt_eval_count", f.promptCount}, {"prompt_eval_duration", f.promptNS}, {"eval_count", f.evalCount}, {"eval_duration", f.evalNS}, {"load_duration", f.loadNS}, {"total_duration", f.totalNS}} {
+		if m.raw == nil {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, '"'), m.name...), `":`...)
+		out = append(out, m.raw...)
+	}
+	return append(out, '}')
 }
 
 func (f *frame) slowChoice(data []byte) {
@@ -238,17 +299,21 @@ func (f *frame) slowChoice(data []byte) {
 		case "finish_reason":
 			slowWord(m.value, &f.finish)
 		case "delta", "message":
-			delta, _ := members(m.value)
-			for _, d := range delta {
-				switch d.key {
-				case "content":
-					f.slowText(d.value, &f.text)
-				case "reasoning_content", "reasoning":
-					f.slowText(d.value, &f.reasoning)
-				case "tool_calls":
-					f.tool = len(d.value) > len("[]") && d.value[0] == '['
-				}
-			}
+			f.slowDelta(m.value)
+		}
+	}
+}
+
+func (f *frame) slowDelta(data []byte) {
+	delta, _ := members(data)
+	for _, d := range delta {
+		switch d.key {
+		case "content":
+			f.slowText(d.value, &f.text)
+		case "reasoning_content", "reasoning", "thinking":
+			f.slowText(d.value, &f.reasoning)
+		case "tool_calls":
+			f.tool = len(d.value) > len("[]") && d.value[0] == '['
 		}
 	}
 }

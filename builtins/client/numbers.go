@@ -27,6 +27,30 @@ type timingFields struct {
 	DecodeN   *float64 `json:"predicted_n"`
 	DecodeMS  *float64 `json:"predicted_ms"`
 	DecodeTok *float64 `json:"predicted_per_second"`
+	Drafts    *float64 `json:"draft_n"`
+	Accepted  *float64 `json:"draft_n_accepted"`
+
+	// Ollama's last line: counts, and durations in nanoseconds.
+	EvalCount   *float64 `json:"eval_count"`
+	EvalNS      *float64 `json:"eval_duration"`
+	PromptCount *float64 `json:"prompt_eval_count"`
+	PromptNS    *float64 `json:"prompt_eval_duration"`
+}
+
+// ollama puts Ollama's numbers where llama.cpp's stand. What it prints as its rate is count over duration.
+func (t *timingFields) ollama() {
+	ms := func(ns *float64) *float64 {
+		if ns == nil {
+			return nil
+		}
+		v := *ns / 1e6
+		return &v
+	}
+	t.PromptN, t.PromptMS, t.DecodeN, t.DecodeMS = t.PromptCount, ms(t.PromptNS), t.EvalCount, ms(t.EvalNS)
+	if t.EvalCount != nil && t.EvalNS != nil && *t.EvalNS > 0 {
+		v := *t.EvalCount / *t.EvalNS * 1e9
+		t.DecodeTok = &v
+	}
 }
 
 // tally is a count, nil for what is none.
@@ -109,6 +133,10 @@ func (a *answer) timings(add func(source, what string, n *int), first func(to **
 		a.warn("timings could not be read: %v", err)
 		return
 	}
+	if a.ollama {
+		t.ollama()
+	}
+	row.DraftTokens, row.DraftAccepted = tally(t.Drafts), tally(t.Accepted)
 	row.ServerDecodeTokS, row.ServerPromptMS, row.ServerDecodeMS = t.DecodeTok, t.PromptMS, t.DecodeMS
 	row.ServerPromptN, row.ServerDecodeN = tally(t.PromptN), tally(t.DecodeN)
 	if !a.ended {
@@ -119,6 +147,8 @@ func (a *answer) timings(add func(source, what string, n *int), first func(to **
 	if n := row.ServerPromptN; n != nil && cached != nil { // prompt_n leaves cached tokens out
 		sum := *n + *cached
 		prompt = &sum
+	} else if a.ollama {
+		prompt = row.ServerPromptN // nothing else says how long the prompt was
 	}
 	add("timings", "prompt", prompt)
 	add("timings", "completion", row.ServerDecodeN)

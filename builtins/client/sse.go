@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 )
 
@@ -25,7 +26,8 @@ type sse struct {
 	has    bool   // the frame has data
 	cr     bool   // the last line ended with CR: an LF that follows belongs to it
 	begun  bool
-	maxLen int // of a frame in bytes; 64 MiB when zero
+	lines  bool // not events but one frame a line (NDJSON)
+	maxLen int  // of a frame in bytes; 64 MiB when zero
 }
 
 // feed takes the payload of one read.
@@ -88,6 +90,12 @@ func (s *sse) line(line []byte, at stamp, kept bool) error {
 		s.begun = true
 		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 	}
+	if s.lines {
+		if len(line) == 0 {
+			return nil
+		}
+		return s.onFrame(line, at)
+	}
 	if len(line) == 0 {
 		return s.dispatch(at)
 	}
@@ -136,6 +144,14 @@ func (s *sse) dispatch(at stamp) error {
 // end is told that no more comes. A frame whose lines are whole counts though its empty line is missing;
 // a line that was cut does not, unless it says that all is done.
 func (s *sse) end(at stamp) error {
+	if s.lines && len(s.part) > 0 {
+		line := s.part
+		s.part = nil
+		if json.Valid(line) { // a last line needs no end, half a line is none
+			return s.onFrame(line, at)
+		}
+		return nil
+	}
 	if string(s.part) == "data: [DONE]" || string(s.part) == "data:[DONE]" {
 		line := s.part
 		s.part = nil

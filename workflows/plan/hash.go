@@ -262,7 +262,7 @@ func (r resolver) workload(ctx context.Context, w Workload) (Hash, error) {
 			if err != nil {
 				return "", located(w.Pos, "workload", err)
 			}
-			c.Prompts[j] = Prompt{Text: h}
+			c.Prompts[j] = Prompt{Text: h, Bytes: p.Bytes}
 		}
 		w.Cases[i] = c
 	}

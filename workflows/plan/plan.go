@@ -382,8 +382,9 @@ type Group struct {
 	Name      string              `json:"name"`
 	Pos       diag.Pos            `json:"-"`
 	Role      string              `json:"role"`
-	Sides     []Side              `json:"sides"` // the control first
-	Order     string              `json:"order"` // labels in time, separated by spaces when any is longer than a letter; "" is alternating quads
+	Sides     []Side              `json:"sides"`            // the control first
+	Design    string              `json:"design,omitempty"` // factorial designs: DesignPB12, …; "" compares side by side
+	Order     string              `json:"order"`            // labels in time, separated by spaces when any is longer than a letter; "" is alternating quads
 	Workload  Workload            `json:"workload"`
 	Body      Body                `json:"-"`
 	BodyCode  Code                `json:"-"`

@@ -66,7 +66,7 @@ type Session struct {
 	Seed          uint64            `json:"seed"`
 	Params        map[string]string `json:"params,omitempty"` // name to JSON value, after defaults
 	Measurer      string            `json:"measurer"`
-	Simulate      string            `json:"simulate,omitempty"` // the --simulate text
+	Simulate      string            `json:"simulate,omitempty"` // the --simulate text; of a recorded measurer, the session whose arms it takes
 	Sources       []Source          `json:"sources,omitempty"`
 	Machine       Machine           `json:"machine"`
 	FlowVersion   string            `json:"flow_version"`
@@ -106,6 +106,9 @@ type Side struct {
 	Stack   []Lever `json:"stack"`
 	Command Command `json:"command"` // effective, before placeholders of an arm are filled in
 	Control bool    `json:"control,omitempty"`
+	// Estimated: no arm runs this side. A factorial design estimates what one lever does on the base, and
+	// its comparison needs a side to speak of: the base with that lever, labelled by the lever's name.
+	Estimated bool `json:"estimated,omitempty"`
 }
 
 // Command is what is effective on a side: absolute, and as a delta to the engine without levers.
@@ -128,7 +131,8 @@ type Group struct {
 	Index       int                `json:"index"` // in the session, from 0
 	Name        string             `json:"name"`
 	Role        string             `json:"role"`
-	Order       string             `json:"order"` // as declared; "" is alternating quads, the first by coin
+	Design      string             `json:"design,omitempty"` // factorial designs; "" compares side by side
+	Order       string             `json:"order"`            // as declared; "" is alternating quads, the first by coin
 	Seed        uint64             `json:"seed"`
 	Declared    string             `json:"declared"`        // hash
 	Resolved    string             `json:"resolved"`        // hash with the digests of files, binary and model
