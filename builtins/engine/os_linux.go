@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +33,8 @@ func closeOnExec() {
 		syscall.CloseOnExec(fd)
 	}
 }
+
+func threadID() int { return unix.Gettid() }
 
 // engineAttr: own session and process group; and should the supervisor itself be killed, the engine dies
 // with it.
@@ -103,16 +104,21 @@ func startTicks(pid int) uint64 {
 	return s.start
 }
 
-// descendants lists the processes below root, without it, dead ones included. The kernel's children files
-// may skip one while others exit, so whoever must be sure asks again until wait4 finds no child.
-func descendants(root int) []stat {
+// descendants lists the processes below a supervisor, without it, dead ones included. forker is the thread
+// of the supervisor that started the engine. The kernel's children
+// files may skip one while others exit, so whoever must be sure asks again until wait4 finds no child.
+func descendants(root, forker int) []stat {
 	var out []stat
 	queue := []int{root}
 	seen := map[int]bool{root: true}
 	for len(queue) > 0 {
 		pid := queue[0]
 		queue = queue[1:]
-		kids, ok := children(pid)
+		var only []int
+		if pid == root {
+			only = []int{root, forker}
+		}
+		kids, ok := children(pid, only)
 		if !ok {
 			return scanDescendants(root)
 		}
@@ -130,17 +136,30 @@ func descendants(root int) []stat {
 	return out
 }
 
-// children reads /proc/PID/task/*/children; ok is false where the kernel has no such file.
-func children(pid int) (kids []int, ok bool) {
-	dir := procRoot + "/" + strconv.Itoa(pid) + "/task"
-	tasks, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, true // gone
+// children reads /proc/PID/task/*/children; ok is false where the kernel has no such file. Of a supervisor
+// only two threads are asked: the one that forks and the main one, to which the kernel gives the orphans.
+// That is not for thrift: with entries of all its threads in /proc the end of a process costs the kernel
+// 10 ms.
+func children(pid int, only []int) (kids []int, ok bool) {
+	dir := procRoot + "/" + strconv.Itoa(pid) + "/task/"
+	var tasks []string
+	for _, tid := range only {
+		if t := strconv.Itoa(tid); tid != 0 && !slices.Contains(tasks, t) {
+			tasks = append(tasks, t)
+		}
+	}
+	if only == nil {
+		d, err := os.Open(dir)
+		if err != nil {
+			return nil, true // gone
+		}
+		tasks, _ = d.Readdirnames(-1)
+		_ = d.Close()
 	}
 	for _, t := range tasks {
-		b, err := os.ReadFile(filepath.Join(dir, t.Name(), "children"))
+		b, err := os.ReadFile(dir + t + "/children")
 		if err != nil {
-			if _, gone := os.Stat(filepath.Join(dir, t.Name())); gone == nil && os.IsNotExist(err) {
+			if _, there := os.Stat(dir + t); there == nil && os.IsNotExist(err) {
 				return nil, false
 			}
 			continue
@@ -203,12 +222,12 @@ func allPids() []int {
 // groupHasDescendant reports whether a live descendant of this process is in the process group. The
 // kernel's quick answer "no such group" is final; otherwise the tree is looked at twice, because one look
 // may miss a member.
-func groupHasDescendant(pgid int) bool {
+func groupHasDescendant(pgid, forker int) bool {
 	for range 2 {
 		if syscall.Kill(-pgid, 0) == syscall.ESRCH {
 			return false
 		}
-		for _, s := range descendants(os.Getpid()) {
+		for _, s := range descendants(os.Getpid(), forker) {
 			if s.pgid == pgid && !s.dead() {
 				return true
 			}

@@ -19,6 +19,8 @@ func closeOnExec() {
 	}
 }
 
+func threadID() int { return 0 }
+
 func engineAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 func openCgroup(string) int { return -1 }
@@ -47,9 +49,9 @@ func vmstatOOMKills() (uint64, bool) { return 0, false }
 
 func startTicks(int) uint64 { return 0 }
 
-func descendants(int) []stat { return nil }
+func descendants(int, int) []stat { return nil }
 
-func groupHasDescendant(pgid int) bool { return syscall.Kill(-pgid, 0) == nil }
+func groupHasDescendant(pgid, _ int) bool { return syscall.Kill(-pgid, 0) == nil }
 
 func describe(pid int) string { return fmt.Sprintf("pid %d", pid) }
 

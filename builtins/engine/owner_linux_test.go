@@ -210,7 +210,7 @@ func TestChildrenAndScanAgree(t *testing.T) {
 	sup := p.sup.cmd.Process.Pid
 	until(t, "both ways see the same tree", func() bool {
 		a, b := map[int]bool{}, map[int]bool{}
-		for _, s := range descendants(sup) {
+		for _, s := range descendants(sup, p.sup.tid) {
 			a[s.pid] = true
 		}
 		for _, s := range scanDescendants(sup) {

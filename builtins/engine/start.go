@@ -97,6 +97,7 @@ func Start(ctx context.Context, o Options, l Launch) (*Process, error) {
 			sup.abandon()
 			return nil, launchFailure(l, string(sp.Path), string(sp.Dir), r)
 		}
+		sup.tid = r.Tid
 		p.info.Pid, p.info.StartTicks, p.info.Cgroup = r.Pid, r.StartTicks, r.Cgroup
 		p.info.LaunchNS = r.NS + p.offset
 	case <-limit.C:
@@ -326,6 +327,7 @@ func newID() string {
 // supervisor is flow's end of one.
 type supervisor struct {
 	cmd     *exec.Cmd
+	tid     int // its thread that forked the engine
 	orders  *os.File
 	enc     *json.Encoder
 	reports chan report // closed when the supervisor is gone

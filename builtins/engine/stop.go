@@ -211,7 +211,7 @@ func (p *Process) treeStats() []stat {
 	default:
 	}
 	var live []stat
-	for _, s := range descendants(p.sup.cmd.Process.Pid) {
+	for _, s := range descendants(p.sup.cmd.Process.Pid, p.sup.tid) {
 		if !s.dead() {
 			live = append(live, s)
 		}

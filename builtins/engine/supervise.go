@@ -37,9 +37,10 @@ type overseer struct {
 	gone   chan struct{} // closed when the engine itself is reaped
 
 	mu     sync.Mutex // held while signalling and while reaping, so that a pid is ours when it is signalled
-	pid    int
-	killed bool // we sent SIGKILL
-	ended  bool // the engine itself is reaped
+	pid    int        // of the engine
+	tid    int        // of the thread that forked it
+	killed bool       // we sent SIGKILL
+	ended  bool       // the engine itself is reaped
 
 	cgroup string
 	vmKill uint64 // vmstat's oom_kill before the launch
@@ -147,8 +148,8 @@ func (s *overseer) launch(sp *spec) bool {
 	if err != nil {
 		return fail(err)
 	}
-	s.pid = pid
-	s.report(report{Event: evStarted, Pid: pid, StartTicks: startTicks(pid), NS: start, Cgroup: s.cgroup})
+	s.pid, s.tid = pid, threadID()
+	s.report(report{Event: evStarted, Pid: pid, Tid: s.tid, StartTicks: startTicks(pid), NS: start, Cgroup: s.cgroup})
 	return true
 }
 
@@ -287,7 +288,7 @@ func (s *overseer) kill() bool {
 func (s *overseer) signalGroup(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended && !groupHasDescendant(s.pid) {
+	if s.ended && !groupHasDescendant(s.pid, s.tid) {
 		return
 	}
 	_ = syscall.Kill(-s.pid, sig)
@@ -297,7 +298,7 @@ func (s *overseer) signalGroup(sig syscall.Signal) {
 func (s *overseer) groupAlive() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.ended || groupHasDescendant(s.pid)
+	return !s.ended || groupHasDescendant(s.pid, s.tid)
 }
 
 // sweep kills every descendant until the kernel says that there is none. left names what it found alive
@@ -312,7 +313,7 @@ func (s *overseer) sweep() (left, remain []string) {
 		default:
 		}
 		s.mu.Lock()
-		for _, st := range descendants(os.Getpid()) {
+		for _, st := range descendants(os.Getpid(), s.tid) {
 			if st.dead() {
 				continue
 			}
@@ -327,7 +328,7 @@ func (s *overseer) sweep() (left, remain []string) {
 		}
 		s.mu.Unlock()
 		if time.Now().After(end) {
-			for _, st := range descendants(os.Getpid()) {
+			for _, st := range descendants(os.Getpid(), s.tid) {
 				remain = append(remain, fmt.Sprintf("%s in state %c", describe(st.pid), st.state))
 			}
 			return left, remain

@@ -30,7 +30,7 @@ type spec struct {
 
 // Events.
 const (
-	evStarted = "started" // Pid, StartTicks, NS, Cgroup
+	evStarted = "started" // Pid, Tid, StartTicks, NS, Cgroup
 	evFailed  = "failed"  // Error, Errno, Step: nothing was started, and the supervisor ends
 	evExit    = "exit"    // the engine itself: Code or Signal, NS, OOM
 	evStopped = "stopped" // By, Left, Remain, OOM: the last word
@@ -39,6 +39,7 @@ const (
 type report struct {
 	Event      string   `json:"event"`
 	Pid        int      `json:"pid,omitempty"`
+	Tid        int      `json:"tid,omitempty"` // of the supervisor's thread that forked
 	StartTicks uint64   `json:"start_ticks,omitempty"`
 	NS         int64    `json:"ns,omitempty"` // the machine's monotonic clock
 	Cgroup     string   `json:"cgroup,omitempty"`
