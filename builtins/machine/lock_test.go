@@ -29,6 +29,12 @@ func TestMain(m *testing.M) {
 	if s := os.Getenv(asHolder); s != "" {
 		os.Exit(hold(s))
 	}
+	if s := os.Getenv(asChanger); s != "" {
+		os.Exit(changeAndDie(s))
+	}
+	if s := os.Getenv(asVerifier); s != "" {
+		os.Exit(verifyAndDie(s))
+	}
 	os.Exit(m.Run())
 }
 
