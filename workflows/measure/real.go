@@ -517,14 +517,14 @@ func (p *process) facts(ctx context.Context, a *record.Arm) {
 	for i := range a.Requests {
 		a.Requests[i].Values = metric.Request(&a.Requests[i])
 	}
-	stdout, err := os.ReadFile(filepath.Join(p.r.out, engine.StdoutFile))
-	if err != nil {
-		stdout = []byte(info.Log) // without a file of its own, standard output is in the log
+	stdout, ok := p.ep.Stdout()
+	if !ok {
+		stdout = info.Log // without a file of its own, standard output is in the log
 	}
 	a.Metrics = append(a.Metrics, metric.Arm(a, p.e.Metrics, metric.Inputs{
 		File:   func(path string) ([]byte, error) { return os.ReadFile(p.file(path)) },
 		Log:    info.Log,
-		Stdout: string(stdout), Before: p.before, After: p.after, Elapsed: p.elapsed,
+		Stdout: stdout, Before: p.before, After: p.after, Elapsed: p.elapsed,
 		Sensors: hardware.Sensors(p.r.m.sources), Needed: needed(p.r.t.Group),
 	})...)
 }
