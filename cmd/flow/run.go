@@ -27,6 +27,7 @@ type runFlags struct {
 	json, quiet, strict bool
 	wait                time.Duration
 	keep                string
+	recorded            string // session whose arms are used; only run has the flag
 	roots
 }
 
@@ -60,8 +61,11 @@ running arm, records it as interrupted, and names the command that goes on. A se
 
   flow run FILE --help   lists the parameters of the workflow
 
---simulate runs without a process, at full speed, with declared effects (ratios on the primary metric),
-the noise of one arm and a drift: 'effect=2%,sd=.5%,drift=.1%/arm,effect.NAME=20%'.`,
+--recorded SESSION runs the workflow on the arms of a recorded session, in their order: with other gates,
+stops or rules. --simulate runs without a process, at full speed, on a machine that is declared, such as
+'effect=2%,sd=.5%,drift=.1%/arm,effect.NAME=20%':
+
+` + measure.SimulateHelp,
 		Example:           "  flow run stack-screen.star\n  flow run stack-screen.star --set tokens=400\n  flow run stack-screen.star --simulate 'effect.fast=20%,sd=.5%'",
 		Args:              workflowArgs(cobra.ExactArgs(1)),
 		ValidArgsFunction: starFiles,
@@ -71,10 +75,13 @@ the noise of one arm and a drift: 'effect=2%,sd=.5%,drift=.1%/arm,effect.NAME=20
 				return err
 			}
 			isSim := cmd.Flags().Changed("simulate")
+			if isSim && f.recorded != "" {
+				return usage("flow run", "got --simulate and --recorded, want one of them", "flow run "+args[0]+" --recorded "+f.recorded)
+			}
 			if _, err := measure.ParseModel(simulate); err != nil {
 				return err
 			}
-			if !cmd.Flags().Changed("seed") {
+			if !cmd.Flags().Changed("seed") && f.recorded == "" {
 				if seed, err = randomSeed(); err != nil {
 					return err
 				}
@@ -84,6 +91,7 @@ the noise of one arm and a drift: 'effect=2%,sd=.5%,drift=.1%/arm,effect.NAME=20
 	}
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "set a parameter, name=value; repeatable")
 	cmd.Flags().StringVar(&simulate, "simulate", "", "no processes: invent arms from declared effects and noise")
+	cmd.Flags().StringVar(&f.recorded, "recorded", "", "no processes: take the arms of a recorded session, in order")
 	cmd.Flags().Uint64Var(&seed, "seed", 0, "seed of orders, nonces and simulated noise (default: by chance, recorded)")
 	f.add(cmd)
 	withParamsHelp(a, cmd)
@@ -137,6 +145,11 @@ func runNew(ctx context.Context, a *app, path string, params map[string]string, 
 		return err
 	}
 	defer d.Close()
+	if f.recorded != "" {
+		if err := useRecorded(ctx, d, rs, f.recorded); err != nil {
+			return err
+		}
+	}
 	r, err = open(ctx, a, w, rs, d, live, f)
 	if err != nil {
 		return err
@@ -202,6 +215,13 @@ func open(ctx context.Context, a *app, w *workflow, rs *record.Session, d *db.DB
 		m := measure.NewSimulated(model, machine.Identity(ctx, f.proc, f.sys), machine.Wall)
 		m.Prompts = w.prompt
 		r.measurer, r.clock, sleep = m, m.Clock(), m.Sleep
+	} else if rs.Measurer == record.MeasurerRecorded {
+		m, err := recordedMeasurer(ctx, d, rs)
+		if err != nil {
+			return nil, err
+		}
+		r.measurer, sleep = m, m.Sleep
+		r.clock = run.Clock{Mono: m.Clock().Mono, Wall: machine.Wall} // the session is now, its arms were then
 	} else {
 		m, err := r.real(f)
 		if err != nil {

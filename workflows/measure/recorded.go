@@ -27,10 +27,14 @@ type Recorded struct {
 	samples func(ctx context.Context, arm string) ([]record.Sample, error)
 	mu      sync.Mutex
 	mono    int64
-	arms    []*recordedArm // in time
+	arms    []*recordedArm            // in time
+	noise   map[string][]record.Noise // known before a group, by its sides
 }
 
-var _ run.Measurer = (*Recorded)(nil)
+var (
+	_ run.Measurer = (*Recorded)(nil)
+	_ run.Knower   = (*Recorded)(nil)
+)
 
 type recordedArm struct {
 	arm   *record.Arm
@@ -42,9 +46,13 @@ type recordedArm struct {
 // NewRecorded makes a measurer of the arms of a recorded session. samples gives those of an arm; nil gives
 // none.
 func NewRecorded(s *record.Session, groups []*record.Group, samples func(ctx context.Context, arm string) ([]record.Sample, error)) *Recorded {
-	m := &Recorded{session: s, samples: samples, mono: max(s.MonoStartNS, 1)}
+	m := &Recorded{session: s, samples: samples, mono: max(s.MonoStartNS, 1), noise: map[string][]record.Noise{}}
 	for _, g := range groups {
-		m.arms = append(m.arms, armsOfGroup(g)...)
+		arms := armsOfGroup(g)
+		m.arms = append(m.arms, arms...)
+		if len(arms) > 0 && m.noise[arms[0].sides] == nil && g.Noise != nil {
+			m.noise[arms[0].sides] = g.Noise
+		}
 	}
 	return m
 }
@@ -66,6 +74,28 @@ func armsOfGroup(g *record.Group) []*recordedArm {
 		}
 	}
 	return out
+}
+
+// planKeys is what is effective on each side.
+func planKeys(g *plan.Group) (map[string]plan.Hash, error) {
+	keys := map[string]plan.Hash{}
+	for _, s := range g.Sides {
+		c, err := plan.Effective(s.Engine, s.Stack)
+		if err != nil {
+			return nil, err
+		}
+		keys[s.Label] = commandKey(c)
+	}
+	return keys, nil
+}
+
+// Noise is what was known before the recorded group of the same sides; nil leaves it to the history.
+func (m *Recorded) Noise(g *plan.Group) []record.Noise {
+	keys, err := planKeys(g)
+	if err != nil {
+		return nil
+	}
+	return m.noise[sidesKey(slices.Collect(maps.Values(keys)))]
 }
 
 func commandKey(c record.Command) plan.Hash {
@@ -161,30 +191,21 @@ func (m *Recorded) Close() error { return nil }
 
 // Open takes the next recorded arm of the task's side.
 func (m *Recorded) Open(ctx context.Context, t run.Task) (run.Rig, error) {
-	var keys []plan.Hash
-	var mine plan.Hash
-	for _, s := range t.Group.Sides {
-		c, err := plan.Effective(s.Engine, s.Stack)
-		if err != nil {
-			return nil, err
-		}
-		k := commandKey(c)
-		keys = append(keys, k)
-		if s.Label == t.Side.Label {
-			mine = k
-		}
+	keys, err := planKeys(t.Group)
+	if err != nil {
+		return nil, err
 	}
+	mine := keys[t.Side.Label]
 	if t.Purpose != "measured" { // warm and probe arms change nothing here
 		return nil, &diag.Error{Pos: t.Group.Pos, Kind: diag.Workflow, Op: "--recorded", Msg: fmt.Sprintf("group %q asks for a %s arm, and only measured arms can be taken from a record", t.Group.Name, t.Purpose),
 			Fix: "leave out warm_arm and probe for a run on recorded arms"}
 	}
-	a := m.take(mine, sidesKey(keys))
+	a := m.take(mine, sidesKey(slices.Collect(maps.Values(keys))))
 	if a == nil {
 		return nil, m.none(t, mine)
 	}
 	r := &recordedRig{m: m, arm: a}
 	if m.samples != nil {
-		var err error
 		if r.samples, err = m.samples(ctx, a.ID); err != nil {
 			return nil, err
 		}

@@ -37,7 +37,10 @@ type Simulated struct {
 	wall func() int64
 }
 
-var _ run.Measurer = (*Simulated)(nil)
+var (
+	_ run.Measurer  = (*Simulated)(nil)
+	_ run.Historian = (*Simulated)(nil)
+)
 
 // NewSimulated makes a measurer whose clock begins at the given wall time and goes on as its arms do.
 func NewSimulated(m Model, on record.Machine, wall func() int64) *Simulated {
@@ -48,6 +51,18 @@ func NewSimulated(m Model, on record.Machine, wall func() int64) *Simulated {
 func (m *Simulated) Clock() run.Clock {
 	start, began := m.wall(), m.now()
 	return run.Clock{Mono: m.now, Wall: func() int64 { return start + m.now() - began }}
+}
+
+// Past is the history that the model declares, in the cases of the group.
+func (m *Simulated) Past(g *plan.Group, seed uint64) []*record.Group {
+	var cases []string
+	for _, c := range g.Workload.Cases {
+		cases = append(cases, c.Name)
+	}
+	if p := m.Model.Past(seed, g.Primary, g.Better, cases); p != nil {
+		return []*record.Group{p}
+	}
+	return nil
 }
 
 // Sleep lets virtual time go by.

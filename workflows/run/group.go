@@ -56,6 +56,12 @@ func (s *Session) runGroup(ctx context.Context, pg *plan.Group, res *plan.Resolu
 		if err != nil {
 			return nil, err
 		}
+		if h, ok := s.Measurer.(Historian); ok {
+			past = append(past, h.Past(pg, r.g.Seed)...)
+		}
+		if k, ok := s.Measurer.(Knower); ok {
+			r.g.Noise = k.Noise(pg)
+		}
 		// Noise is fixed before the first arm, so that every look and every later judgement use the same.
 		gate.Borrow(r.g, past)
 		if err := s.Recorder.BeginGroup(ctx, r.g); err != nil {
@@ -92,7 +98,7 @@ func (s *Session) newGroup(pg *plan.Group, res *plan.Resolution, id string, inde
 		return nil, err
 	}
 	g := &record.Group{
-		ID: id, SessionID: s.Session.ID, Index: index, Name: pg.Name, Role: pg.Role, Order: pg.Order,
+		ID: id, SessionID: s.Session.ID, Index: index, Name: pg.Name, Role: pg.Role, Design: pg.Design, Order: pg.Order,
 		Seed: seed(s.Session.Seed, index), Declared: declared, Resolved: res.Hash,
 		Engine: res.Engine, Workload: res.Workload, Model: res.Model,
 		Control: pg.ControlSide().Label, Primary: pg.Primary, Better: pg.Better, MinEffect: pg.MinEffect, Cap: pg.Cap,
@@ -106,6 +112,11 @@ func (s *Session) newGroup(pg *plan.Group, res *plan.Resolution, id string, inde
 		g.Sides = append(g.Sides, record.Side{Label: side.Label, Engine: side.Engine.Name, Stack: side.Stack.Record(),
 			Command: c, Control: side.Label == g.Control})
 	}
+	estimated, err := pg.Estimated()
+	if err != nil {
+		return nil, err
+	}
+	g.Sides = append(g.Sides, estimated...)
 	for metric, limit := range pg.Costs {
 		if limit == nil {
 			g.CostsShown = append(g.CostsShown, metric)

@@ -52,6 +52,18 @@ type Measurer interface {
 	Close() error
 }
 
+// Historian is a measurer that stands for a machine with a past: groups that count as measured before the
+// session, for a group that is about to begin. Only the simulated one does.
+type Historian interface {
+	Past(g *plan.Group, seed uint64) []*record.Group
+}
+
+// Knower is a measurer that knows what was known of the noise when its arms were measured; nil is nothing.
+// Only the recorded one does.
+type Knower interface {
+	Noise(g *plan.Group) []record.Noise
+}
+
 // Rig is the machine made ready for one arm.
 type Rig interface {
 	// Samples are those since Open, in time, up to now.
