@@ -21,6 +21,10 @@ func Arm(a *record.Arm, defs []plan.Metric, in Inputs) []record.Metric {
 		t.put(requestMetrics(a, c)...)
 	}
 	t.put(whole(a, in)...)
+	t.put(loaded(a)...)
+	for _, c := range t.cases {
+		t.put(compatible(a, c)...)
+	}
 	t.put(t.sensors.energies()...)
 	declared := map[string]bool{}
 	for _, d := range defs {
@@ -188,13 +192,12 @@ func casesOf(a *record.Arm) []string {
 // requestMetrics is the medians of a case's measured requests that ended ok.
 func requestMetrics(a *record.Arm, c string) []record.Metric {
 	of := map[string][]record.Metric{}
-	ok := 0
+	tally := survivors(a, c)
 	for i := range a.Requests {
 		r := &a.Requests[i]
 		if r.Mark != record.MarkMeasured || r.Case != c || r.Status != "ok" {
 			continue
 		}
-		ok++
 		vals := r.Values
 		if len(vals) == 0 {
 			vals = Request(r)
@@ -205,16 +208,40 @@ func requestMetrics(a *record.Arm, c string) []record.Metric {
 	}
 	out := make([]record.Metric, 0, len(requestDefs))
 	for _, d := range requestDefs {
-		m := medianOf(of[d.Name], ok).metric(d)
+		m := medianOf(of[d.Name], tally).metric(d)
 		m.Case = c
 		out = append(out, m)
 	}
 	return out
 }
 
+// counted is how many measured requests of a case there were, and how many ended ok.
+type counted struct{ all, ok int }
+
+func survivors(a *record.Arm, c string) (n counted) {
+	for i := range a.Requests {
+		if r := &a.Requests[i]; r.Mark == record.MarkMeasured && r.Case == c {
+			n.all++
+			if r.Status == "ok" {
+				n.ok++
+			}
+		}
+	}
+	return n
+}
+
+// words label a figure that leaves failed requests out: it says how fast the survivors were.
+func (n counted) words() string {
+	if n.ok == n.all {
+		return ""
+	}
+	return fmt.Sprintf("; survivors only: %d of %d measured requests did not end ok", n.all-n.ok, n.all)
+}
+
 // medianOf is the median of one metric over requests. One withheld value withholds the whole: a median
 // that leaves out the doubtful request would hide it.
-func medianOf(ms []record.Metric, requests int) value {
+func medianOf(ms []record.Metric, tally counted) value {
+	requests := tally.ok
 	if requests == 0 {
 		return missing("no measured request ended ok")
 	}
@@ -253,7 +280,7 @@ func medianOf(ms []record.Metric, requests int) value {
 	if rs := sortedKeys(rules); len(rs) > 0 {
 		rule += "; " + strings.Join(rs[:min(len(rs), 3)], " | ")
 	}
-	v := number(median(xs), rule)
+	v := number(median(xs), rule+tally.words())
 	v.n = len(xs)
 	if doubt != "" {
 		v.withheld, v.why = true, doubt

@@ -28,6 +28,13 @@ var requestDefs = []Def{
 	{"prompt_tokens", tokens, "", "tokens of the prompt, cached ones included", "usage"},
 	{"completion_tokens", tokens, "", "tokens of the completion, reasoning included", "usage"},
 	{"cached_tokens", tokens, "", "prompt tokens that came from a cache; not measured where the server does not say", "usage"},
+	{"response_ms", ms, lower, "scheduled time to the last token-bearing frame: in an open loop, what a user waits", "client clock"},
+	{"schedule_lag_ms", ms, lower, "scheduled time to the start of the request: how late it was sent", "client clock"},
+	{"send_ms", ms, lower, "start of the request to the last byte written: connecting, and a server that does not read", "client clock"},
+	{"first_frame_gap_ms", ms, lower, "first message with choices to the first token-bearing frame: what a client gains by taking the wrong one", "client clock"},
+	{"ttft_over_server_ms", ms, lower, "ttft less the server's own time for the prompt: waiting, network, and the client", "client clock, server timings"},
+	{"frames_per_token", "", "", "token-bearing frames / completion tokens: below 1 frames carry several", "client clock, usage"},
+	{"draft_accept_pct", "%", higher, "speculated tokens that were accepted, as the server counts", "server timings"},
 	{"token_count_gap_pct", "%", lower, "largest difference between the sources of the completion's token count", "usage, timings, log, metrics, tokenize"},
 }
 
@@ -60,17 +67,19 @@ var countedBy = map[string]string{
 // PREFIX.energy_j; these depend on the machine and are not listed.
 func Names() []Def {
 	out := append([]Def(nil), requestDefs...)
-	return append(out, armDefs...)
+	out = append(append(out, armDefs...), loadDefs...)
+	for _, d := range compatDefs {
+		out = append(out, d.Def)
+	}
+	for _, d := range pooledDefs {
+		out = append(out, d.Def)
+	}
+	return out
 }
 
 // Lookup finds a built-in metric.
 func Lookup(name string) (Def, bool) {
-	for _, d := range requestDefs {
-		if d.Name == name {
-			return d, true
-		}
-	}
-	for _, d := range armDefs {
+	for _, d := range Names() {
 		if d.Name == name {
 			return d, true
 		}

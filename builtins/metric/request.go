@@ -50,6 +50,14 @@ func times(r *record.Request, vals map[string]value) {
 		tail.rule = "to the close: no [DONE]"
 	}
 	vals["tail_ms"] = tail
+	vals["response_ms"] = span(r.ScheduledNS, r.LastContentNS, "a scheduled time", last)
+	vals["schedule_lag_ms"] = span(r.ScheduledNS, r.StartNS, "a scheduled time", "the start")
+	vals["send_ms"] = span(r.StartNS, r.SentNS, "the start", sent)
+	vals["first_frame_gap_ms"] = span(r.FirstChoiceNS, firstToken(r), "a message with choices", last)
+	vals["ttft_over_server_ms"] = missing("the server gave no timings")
+	if t, s := vals["ttft_ms"].v, r.ServerPromptMS; t != nil && s != nil && *s > 0 {
+		vals["ttft_over_server_ms"] = number(*t-*s, "")
+	}
 }
 
 // rates are tokens over client time. They say by a rule what was assumed.
@@ -284,6 +292,14 @@ func counts(r *record.Request, vals map[string]value) {
 	put("prompt_tokens", "how many prompt tokens there were", r.PromptTokens)
 	put("completion_tokens", "how many tokens it generated", r.CompletionTokens)
 	put("cached_tokens", "how many prompt tokens were cached", r.CachedTokens)
+	vals["frames_per_token"] = missing("the server does not say how many tokens it generated")
+	if n := r.CompletionTokens; n != nil && *n-endTokens(r) > 0 && r.ContentFrames > 0 {
+		vals["frames_per_token"] = number(float64(r.ContentFrames)/float64(*n-endTokens(r)), "")
+	}
+	vals["draft_accept_pct"] = missing("the server names no speculated tokens")
+	if d, k := r.DraftTokens, r.DraftAccepted; d != nil && k != nil && *d > 0 {
+		vals["draft_accept_pct"] = number(100*float64(*k)/float64(*d), "")
+	}
 	gap, _ := disagreement(r, "completion")
 	if gap == nil {
 		vals["token_count_gap_pct"] = missing("one source of the count only")

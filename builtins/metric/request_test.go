@@ -31,8 +31,13 @@ func stream(fs ...frame) *record.Request {
 		r.ArrivalsUS = append(r.ArrivalsUS, us-before)
 		before = us
 		ns := us * 1000
-		if f.what != "usage" && r.FirstChoiceNS == nil {
-			r.FirstChoiceNS = &ns
+		if f.what == "usage" || f.what == "error" {
+			r.OtherFrames = append(r.OtherFrames, len(r.ArrivalsUS)-1)
+		} else {
+			if r.FirstChoiceNS == nil {
+				r.FirstChoiceNS = &ns
+			}
+			r.LastChoiceNS = &ns
 		}
 		if f.what != "text" && f.what != "think" {
 			continue

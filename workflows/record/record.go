@@ -247,6 +247,8 @@ type Arm struct {
 	Findings    []Finding         `json:"findings,omitempty"`
 	Execs       []Exec            `json:"execs,omitempty"`
 	Neighbours  []string          `json:"neighbours,omitempty"` // other flow engines on the host meanwhile
+	Load        *Load             `json:"load,omitempty"`       // how the measured requests were sent; nil for a command engine
+	Warnings    []string          `json:"warnings,omitempty"`   // what a reader of its numbers must know
 	Attached    bool              `json:"attached,omitempty"`   // engine not launched by flow: weaker evidence
 	Host        map[string]string `json:"host,omitempty"`       // what the machine said of itself in words before the launch: governor, power_source, …
 	HostWhy     map[string]string `json:"host_why,omitempty"`   // why the rest of what was asked for is not in Host
