@@ -30,7 +30,19 @@ func KnownNoise(g *record.Group, past []*record.Group) *stats.Noise {
 // the same engine, workload and model (where both say them; the machine is the caller's to narrow). If this
 // session's own groups lend enough, the others are not asked. Only what the orders leave as residual is
 // taken: an effect is not noise. What the robust rule leaves out is named in From.
+//
+// Arms that had neighbours on the machine are noisier in another way: noise of shared arms is lent to groups
+// with shared arms only, and that of exclusive ones to exclusive ones only.
 func KnownNoiseOf(g *record.Group, past []*record.Group, metric, cs string) *stats.Noise {
+	return knownNoise(g, past, metric, cs, isShared(g))
+}
+
+// isShared: an arm that counts had neighbours.
+func isShared(g *record.Group) bool {
+	return slices.ContainsFunc(g.Arms, func(a *record.Arm) bool { return measured(a) && a.Disposition == record.OK && len(a.Neighbours) > 0 })
+}
+
+func knownNoise(g *record.Group, past []*record.Group, metric, cs string, shared bool) *stats.Noise {
 	var own, earlier []stats.Unit
 	var ownDF, earlierDF float64
 	for _, p := range past {
@@ -41,7 +53,7 @@ func KnownNoiseOf(g *record.Group, past []*record.Group, metric, cs string) *sta
 		if mine && ownDF >= enoughDF || !mine && (earlierDF >= enoughDF || ownDF >= stats.MaxBorrowedDF) {
 			continue
 		}
-		us := unitsOf(p, metric, cs)
+		us := unitsOf(p, metric, cs, shared)
 		for _, u := range us {
 			if mine {
 				own, ownDF = append(own, u), ownDF+u.DF
@@ -76,8 +88,11 @@ func sameThing(g, p *record.Group) bool {
 }
 
 // unitsOf is the noise that the valid blocks of a finished group hold.
-func unitsOf(p *record.Group, metric, cs string) []stats.Unit {
-	blocks := Blocks(p)
+// Of shared blocks, or of exclusive ones.
+func unitsOf(p *record.Group, metric, cs string, shared bool) []stats.Unit {
+	blocks := slices.DeleteFunc(Blocks(p), func(b BlockState) bool {
+		return b.Valid && shared != slices.ContainsFunc(b.Arms, func(a *record.Arm) bool { return a != nil && len(a.Neighbours) > 0 })
+	})
 	var us []stats.Unit
 	for _, side := range p.Sides {
 		if side.Label == p.Control {
@@ -164,8 +179,16 @@ func Borrow(g *record.Group, past []*record.Group) {
 			}
 		}
 		for _, c := range cases {
-			if n := KnownNoiseOf(g, past, metric, c); n.Usable() {
-				g.Noise = append(g.Noise, record.Noise{Metric: metric, Case: c, SD: n.SD, DF: n.DF, From: n.From})
+			for _, shared := range []bool{false, true} { // which of the two is lent is known when arms are there
+				n := knownNoise(g, past, metric, c, shared)
+				if !n.Usable() {
+					continue
+				}
+				from := n.From
+				if shared {
+					from += ", of arms with neighbours on the machine"
+				}
+				g.Noise = append(g.Noise, record.Noise{Metric: metric, Case: c, SD: n.SD, DF: n.DF, From: from, Shared: shared})
 			}
 		}
 	}
@@ -173,8 +196,9 @@ func Borrow(g *record.Group, past []*record.Group) {
 
 // lent is what the group knew of a metric's noise before it began; nil when nothing.
 func lent(g *record.Group, metric, cs string) *stats.Noise {
+	shared := isShared(g)
 	for _, n := range g.Noise {
-		if n.Metric == metric && n.Case == cs {
+		if n.Metric == metric && n.Case == cs && n.Shared == shared {
 			return &stats.Noise{SD: n.SD, DF: n.DF, From: n.From}
 		}
 	}

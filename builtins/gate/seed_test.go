@@ -248,7 +248,7 @@ func TestSeedLadder(t *testing.T) {
 	if math.Abs(e.DF-50./14) > 1e-9 {
 		t.Errorf("df %v", e.DF)
 	}
-	us := unitsOf(g, "steady_tok_s", "")
+	us := unitsOf(g, "steady_tok_s", "", false)
 	if len(us) != 1 || math.Abs(math.Sqrt(us[0].SS/us[0].DF)-.00807) > 5e-6 {
 		t.Errorf("noise of the controls: %+v", us)
 	}

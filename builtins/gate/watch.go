@@ -4,7 +4,9 @@ package gate
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +22,10 @@ type Watch struct {
 	worst  *float64
 	breach string
 	each   map[string]*watched // by sensor: a name that ends in * watches several
+	also   map[string]float64  // with guard.Also: the last value of each sensor, less its first where growth is judged
+	base   map[string]float64  // and its first
+	busy   bool                // guard.While holds
+	off    bool                // not this side's guard, or not this step's
 }
 
 type watched struct {
@@ -28,25 +34,66 @@ type watched struct {
 }
 
 // NewWatch starts watching.
-func NewWatch(g plan.Guard) *Watch { return &Watch{guard: g, each: map[string]*watched{}} }
+func NewWatch(g plan.Guard) *Watch {
+	return &Watch{guard: g, each: map[string]*watched{}, also: map[string]float64{}, base: map[string]float64{}, busy: g.While == nil}
+}
+
+// On says which side is watched and which step runs: outside those of the guard samples are passed over, and
+// a breach that has not lasted long enough is forgotten.
+func (w *Watch) On(side, step string) {
+	off := len(w.guard.Sides) > 0 && !slices.Contains(w.guard.Sides, side) || w.guard.Step != "" && w.guard.Step != step
+	if off {
+		w.forget()
+	}
+	w.off = off
+}
+
+func (w *Watch) forget() {
+	for _, x := range w.each {
+		x.since = nil
+	}
+}
+
+// Applies says whether the guard watches a side at all.
+func Applies(g plan.Guard, side string) bool {
+	return len(g.Sides) == 0 || slices.Contains(g.Sides, side)
+}
 
 // Sample takes one sample, in time, and says what breach stands; "" when none. The words name the sensor,
 // what was observed, the limit and how long it lasted. Once a breach stands it keeps standing: the arm is
 // over. Samples of other sensors and values that are not numbers are passed over.
 func (w *Watch) Sample(s record.Sample) (breach string) {
-	if w.breach != "" || !matches(w.guard.Sensor, s.Sensor) || math.IsNaN(s.Value) || math.IsInf(s.Value, 0) {
+	if w.breach != "" || math.IsNaN(s.Value) || math.IsInf(s.Value, 0) {
 		return w.breach
 	}
-	x, ok := w.each[s.Sensor]
+	if u := w.guard.While; u != nil && matches(u.Sensor, s.Sensor) {
+		if w.busy = s.Value > u.Above; !w.busy {
+			w.forget()
+		}
+	}
+	if !matches(w.guard.Sensor, s.Sensor) && !slices.ContainsFunc(w.guard.Also, func(p string) bool { return matches(p, s.Sensor) }) {
+		return ""
+	}
+	key := s.Sensor
+	if len(w.guard.Also) > 0 {
+		key = w.guard.Sensor // they are judged as one
+	}
+	x, ok := w.each[key]
 	if !ok {
 		x = &watched{base: s.Value}
-		w.each[s.Sensor] = x
+		w.each[key] = x
+	}
+	if w.off || !w.busy {
+		return ""
 	}
 	w.seen++
 	v, what := s.Value, s.Sensor
 	if w.guard.Growth {
 		v -= x.base
 		what = "growth of " + what
+	}
+	if len(w.guard.Also) > 0 {
+		v, what = w.worstOf(s)
 	}
 	over := w.guard.Above != nil && v > *w.guard.Above
 	under := w.guard.Below != nil && v < *w.guard.Below
@@ -72,6 +119,29 @@ func (w *Watch) Sample(s record.Sample) (breach string) {
 		w.breach += fmt.Sprintf(" for %s (limit %s)", lasted.Round(time.Millisecond), w.guard.Hold)
 	}
 	return w.breach
+}
+
+// worstOf is the value that counts among the guard's sensors: the largest of their last ones, or the smallest
+// where the guard only says how little is too little. Growth is each sensor's own.
+func (w *Watch) worstOf(s record.Sample) (v float64, what string) {
+	if _, ok := w.base[s.Sensor]; !ok {
+		w.base[s.Sensor] = s.Value
+	}
+	w.also[s.Sensor] = s.Value
+	if w.guard.Growth {
+		w.also[s.Sensor] -= w.base[s.Sensor]
+	}
+	v, what = w.also[s.Sensor], s.Sensor
+	low := w.guard.Below != nil && w.guard.Above == nil
+	for _, k := range slices.Sorted(maps.Keys(w.also)) {
+		if x := w.also[k]; low && x < v || !low && x > v {
+			v, what = x, k
+		}
+	}
+	if w.guard.Growth {
+		what = "growth of " + what
+	}
+	return v, what
 }
 
 // keepWorst remembers the value nearest to or farthest beyond the limit, for the finding of an arm that
@@ -117,6 +187,9 @@ func GuardFinding(g plan.Guard, breach string) record.Finding {
 // limitWords is "vmstat.swap_mib growth at most 64 for 2s".
 func limitWords(g plan.Guard) string {
 	w := g.Sensor
+	if len(g.Also) > 0 {
+		w = "the worse of " + strings.Join(append([]string{w}, g.Also...), ", ")
+	}
 	if g.Growth {
 		w += " growth"
 	}
@@ -128,6 +201,12 @@ func limitWords(g plan.Guard) string {
 		parts = append(parts, "at most "+number(*g.Above))
 	}
 	w += " " + strings.Join(parts, " and ")
+	if g.While != nil {
+		w += fmt.Sprintf(" while %s is above %s", g.While.Sensor, number(g.While.Above))
+	}
+	if g.Step != "" {
+		w += ", in step " + g.Step
+	}
 	if g.Hold > 0 {
 		w += fmt.Sprintf(", judged over %s", g.Hold)
 	}
