@@ -155,9 +155,14 @@ func endGroup(tx *sql.Tx, group int64, g *record.Group) error {
 		return err
 	}
 	sd, df := noise(g)
-	if _, err := tx.Exec(`UPDATE t_group SET verdict = ?, reason = ?, stopped = ?, noise_sd = ?, noise_df = ?, wall_end_ns = ?, doc = ? WHERE key = ?`,
-		g.Verdict, g.Reason, g.Stopped, sd, df, g.WallEndNS, doc, group); err != nil {
+	if _, err := tx.Exec(`UPDATE t_group SET verdict = ?, reason = ?, stopped = ?, noise_sd = ?, noise_df = ?, wall_end_ns = ?, resolved = ?, doc = ? WHERE key = ?`,
+		g.Verdict, g.Reason, g.Stopped, sd, df, g.WallEndNS, g.Resolved, doc, group); err != nil {
 		return err
+	}
+	for _, s := range g.Gates { // a gate whose function failed may have been mended since the group began
+		if _, err := tx.Exec(`UPDATE t_gate SET params = ?, code = ? WHERE grp = ? AND name = ? AND code <> ?`, s.Params, s.Code, group, s.Name, s.Code); err != nil {
+			return err
+		}
 	}
 	if _, err := tx.Exec(`DELETE FROM t_comparison WHERE grp = ?`, group); err != nil {
 		return err

@@ -59,13 +59,26 @@ func loadWorkflow(ctx context.Context, path string, o loadOptions) (*workflow, e
 	}
 	w.env.Attach(w.loader)
 	if w.globals, err = w.loader.Load(ctx, w.label); err != nil {
+		if len(o.params) > 0 && !o.standIns {
+			// A mistyped name is why another parameter has no value: say that first.
+			o.standIns, o.print = true, nil
+			var unknown *unknownParamError
+			if _, again := loadWorkflow(ctx, path, o); errors.As(again, &unknown) {
+				return nil, again
+			}
+		}
 		return nil, err
 	}
 	if err := w.env.UnknownParams(); err != nil {
-		return nil, err
+		return nil, &unknownParamError{err}
 	}
 	return w, nil
 }
+
+// unknownParamError is a --set of a name that no param declares.
+type unknownParamError struct{ error }
+
+func (e *unknownParamError) Unwrap() error { return e.error }
 
 func noFile(path string, err error) error {
 	cause := err

@@ -47,6 +47,13 @@ func (s *Session) runGroup(ctx context.Context, pg *plan.Group, res *plan.Resolu
 		}
 		r.g = old
 		r.g.Arms = nil
+		if s.again[id] {
+			now, err := s.newGroup(pg, res, id, index)
+			if err != nil {
+				return nil, err
+			}
+			r.g.Resolved, r.g.Gates = now.Resolved, now.Gates
+		}
 	} else {
 		if r.g, err = s.newGroup(pg, res, id, index); err != nil {
 			return nil, err
@@ -280,7 +287,7 @@ func (s *Session) block(ctx context.Context, r *groupRun, b int) error {
 			return s.afterBlock(r, b)
 		}
 	}
-	return s.exhausted(r, b)
+	return s.exhausted(ctx, r, b)
 }
 
 // attempt runs the arms of a block once; it ends at the first arm that does not count, because the block
@@ -299,6 +306,9 @@ func (s *Session) attempt(ctx context.Context, r *groupRun, b, attempt, used int
 		switch a.Disposition {
 		case record.OK:
 		case record.Infeasible:
+			if err := s.controlStarts(ctx, r, a); err != nil {
+				return false, err
+			}
 			return false, &errEnd{"infeasible"}
 		default:
 			return false, nil
@@ -327,7 +337,7 @@ func (s *Session) afterBlock(r *groupRun, b int) error {
 // exhausted ends the group when a block could not be completed within its retries: bounded discards, and
 // the reason is the answer. Where every attempt died the same way on the same side that is not the
 // control, that side is infeasible.
-func (s *Session) exhausted(r *groupRun, b int) error {
+func (s *Session) exhausted(ctx context.Context, r *groupRun, b int) error {
 	var lasts []*record.Arm
 	for _, arms := range attempts(armsOf(r.g, b)) {
 		if a := arms[len(arms)-1]; a.Disposition != record.Superseded && a.Disposition != record.Interrupted {
@@ -343,6 +353,9 @@ func (s *Session) exhausted(r *groupRun, b int) error {
 		same = same && a.Label == last.Label && a.Disposition == record.Failed && shape(a.Reason) == shape(last.Reason)
 	}
 	if same && last.Label != r.g.Control {
+		if err := s.controlStarts(ctx, r, last); err != nil {
+			return err
+		}
 		last.Disposition = record.Infeasible
 		last.Reason = fmt.Sprintf("died the same way in %d attempts: %s", len(lasts), last.Reason)
 		if err := s.Recorder.JudgeArm(context.Background(), last); err != nil {
@@ -351,10 +364,32 @@ func (s *Session) exhausted(r *groupRun, b int) error {
 		return &errEnd{"infeasible"}
 	}
 	if same && last.Label == r.g.Control && !s.started[r.g.Engine] {
-		return &diag.Error{Kind: diag.Machine, Op: fmt.Sprintf("group %q", r.g.Name),
-			Msg: "the base side cannot start: " + last.Reason + tail(last), Fix: "run the command by hand, and see `flow show " + last.ID + "`"}
+		return s.baseFails(r, last)
 	}
 	return &errEnd{fmt.Sprintf("block %d was discarded %d times: %s", b+1, len(lasts), last.Reason)}
+}
+
+// controlStarts makes sure that a side that cannot run is the lever's doing: where no arm of the control was
+// ever ready (the coin put the lever first), the control runs once. That it cannot either is the machine's
+// trouble, and no verdict on the lever.
+func (s *Session) controlStarts(ctx context.Context, r *groupRun, failed *record.Arm) error {
+	if failed.Label == r.g.Control || s.started[r.g.Engine] {
+		return nil
+	}
+	a, err := s.runArm(ctx, r, armAt{label: r.g.Control, block: -1, purpose: "probe", seq: r.first})
+	if a != nil {
+		r.g.Arms = append(r.g.Arms, a)
+	}
+	if err != nil || s.started[r.g.Engine] || a.Disposition != record.Failed {
+		return err
+	}
+	return s.baseFails(r, a)
+}
+
+// baseFails is the error of a control that cannot run.
+func (s *Session) baseFails(r *groupRun, a *record.Arm) error {
+	return &diag.Error{Kind: diag.Machine, Op: fmt.Sprintf("group %q", r.g.Name),
+		Msg: "the base side cannot start: " + a.Reason + tail(a), Fix: "run the command by hand, and see `flow show " + a.ID + "`"}
 }
 
 // shape is a reason without its numbers, so that "died at token 40" and "died at token 41" are one way.

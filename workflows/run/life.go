@@ -282,7 +282,7 @@ func (s *Session) rejudge(ctx context.Context, r *groupRun, a *record.Arm) error
 		}
 	}
 	a.Group = r.g
-	if mistaken || found < want {
+	if mistaken || found < want || s.again[r.g.ID] {
 		samples, err := s.Recorder.Samples(ctx, a.ID, "")
 		if err != nil {
 			return err

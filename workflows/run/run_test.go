@@ -241,6 +241,14 @@ func TestDispositions(t *testing.T) {
 				return nil
 			}
 		}, arms: "A:ok B:infeasible", verdict: record.Infeasible, reason: "no such file"},
+		{name: "a lever's side that comes first cannot start: the control is asked", script: func(m *scripted) {
+			m.launch = func(task run.Task) error {
+				if task.Side.Label == "B" {
+					return permanent
+				}
+				return nil
+			}
+		}, group: func(g *plan.Group) { g.Order = "BAAB" }, arms: "B:infeasible A:ok", verdict: record.Infeasible, reason: "no such file"},
 		{name: "a lever's side dies the same way every time", script: func(m *scripted) { m.during = dies },
 			arms: "A:ok B:failed A:ok B:infeasible", verdict: record.Infeasible, reason: "same way in 2 attempts"},
 		{name: "a lever that the engine ignores", script: func(m *scripted) { m.found = func(plan.Lever, run.Task) bool { return false } },
@@ -274,12 +282,18 @@ func TestDispositions(t *testing.T) {
 }
 
 func TestBaseThatCannotStartIsTheMachine(t *testing.T) {
+	for _, order := range []string{"ABBA", "BAAB"} {
+		t.Run(order, func(t *testing.T) { baseCannotStart(t, order) })
+	}
+}
+
+func baseCannotStart(t *testing.T, order string) {
 	m := newScripted(t)
 	m.launch = func(run.Task) error {
 		return &run.LaunchError{Reason: "exited with 1 before it was ready", Permanent: true, LogTail: "bad magic\n"}
 	}
 	mem := run.NewMemory()
-	_, err := newSession(m, mem).Run(t.Context(), []*plan.Group{testGroup(t, nil)})
+	_, err := newSession(m, mem).Run(t.Context(), []*plan.Group{testGroup(t, func(g *plan.Group) { g.Order = order })})
 	if k, ok := diag.KindOf(err); !ok || k != diag.Machine {
 		t.Fatalf("got %v, want a machine error", err)
 	}
@@ -348,6 +362,50 @@ func TestMistakeInGateKeepsTheArm(t *testing.T) {
 	}
 	if len(m.trace) != opened {
 		t.Errorf("arms were run again: %v", m.trace[opened:])
+	}
+}
+
+// TestMendedGate: the function that failed may change, and judges everything that is on record; nothing
+// else may.
+func TestMendedGate(t *testing.T) {
+	code := func(text string) plan.Code {
+		return plan.Code{Name: "check", Fingerprint: func() (string, error) { return text, nil }}
+	}
+	group := func(first, second string, judged *int, fails bool) *plan.Group {
+		return testGroup(t, func(g *plan.Group) {
+			g.Cap = 1
+			g.Gates = []plan.Gate{
+				{Name: "first", Phase: plan.PhaseAfter, Scope: "arm", Required: true, Code: code(first), Check: func(context.Context, *record.Arm) (record.Finding, error) {
+					return record.Finding{Outcome: record.Pass}, nil
+				}},
+				{Name: "second", Phase: plan.PhaseAfter, Scope: "arm", Required: true, Code: code(second), Check: func(context.Context, *record.Arm) (record.Finding, error) {
+					if *judged++; fails && *judged == 3 {
+						return record.Finding{}, &diag.Error{Kind: diag.Workflow, Msg: "got None, want number"}
+					}
+					return record.Finding{Outcome: record.Pass}, nil
+				}},
+			}
+		})
+	}
+	m, mem, judged := newScripted(t), run.NewMemory(), 0
+	if _, err := newSession(m, mem).Run(t.Context(), []*plan.Group{group("1", "1", &judged, true)}); err == nil {
+		t.Fatal("the gate's mistake did not end the session")
+	}
+	for name, g := range map[string]*plan.Group{"another gate": group("2", "1", &judged, false), "both": group("2", "2", &judged, false)} {
+		if _, err := newSession(m, mem).Run(t.Context(), []*plan.Group{g}); err == nil || !strings.Contains(err.Error(), "gate first changed") {
+			t.Errorf("%s changed: got %v, want a refusal", name, err)
+		}
+	}
+	judged = 0
+	res, err := newSession(m, mem).Run(t.Context(), []*plan.Group{group("1", "2", &judged, false)})
+	if err != nil || res[0].Verdict != record.Better || labels(res[0]) != "A:ok B:ok B:ok A:ok" {
+		t.Fatalf("after the fix: %v, %+v", err, res)
+	}
+	if judged != 4 {
+		t.Errorf("the mended gate judged %d arms, want the three on record and the new one", judged)
+	}
+	if res[0].Gates[1].Code != "2" {
+		t.Errorf("the record says gate code %q, want the mended one", res[0].Gates[1].Code)
 	}
 }
 

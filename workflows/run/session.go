@@ -42,6 +42,7 @@ type Session struct {
 	groups  int // groups so far, replayed ones included
 	armsRun int // arms so far in logical time: superseded ones do not count
 	cut     bool
+	again   map[string]bool // groups whose gates were mended: what is on record is judged again
 	started map[string]bool // engines (by hash) that were ready once in this session
 }
 
@@ -56,7 +57,7 @@ func NewSession(c Config) *Session {
 	if c.NewID == nil {
 		c.NewID = func() string { return uuid.Must(uuid.NewV7()).String() }
 	}
-	return &Session{Config: c, started: map[string]bool{}}
+	return &Session{Config: c, started: map[string]bool{}, again: map[string]bool{}}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -91,6 +92,16 @@ func (s *Session) effect(ctx context.Context, op, hash, parts string, out any, d
 	e, err := s.Journal.Effect(ctx, s.Session.ID, index)
 	if err != nil {
 		return err
+	}
+	mended, err := s.mended(ctx, e, op, hash, parts)
+	if err != nil {
+		return err
+	}
+	if mended {
+		e.Hash, e.What = hash, parts
+		if err := s.Journal.BeginEffect(ctx, s.Session.ID, *e); err != nil {
+			return err
+		}
 	}
 	if e != nil && (e.Op != op || e.Hash != hash) {
 		if !s.ForceCut {
@@ -130,6 +141,46 @@ func (s *Session) effect(ctx context.Context, op, hash, parts string, out any, d
 	}
 	// The workflow sees what a resumed one will see: the journaled form.
 	return json.Unmarshal(b, out)
+}
+
+// mended reports whether an unfinished run differs from the recorded one in nothing but gates whose
+// functions failed: that is the mistake which ended the session, put right. What is on record is judged
+// again by the new functions, so the change is no reason to refuse.
+func (s *Session) mended(ctx context.Context, e *record.Effect, op, hash, parts string) (bool, error) {
+	if e == nil || e.Done || e.Op != op || e.Hash == hash || len(e.Refs) == 0 {
+		return false, nil
+	}
+	failed := map[string]bool{}
+	for _, id := range e.Refs {
+		g, err := s.Recorder.Group(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		if g == nil || g.Verdict != "" {
+			continue
+		}
+		for _, a := range g.Arms {
+			for _, f := range a.Findings {
+				if f.Error != "" {
+					failed["gate "+f.Gate+" changed"] = true
+				}
+			}
+		}
+	}
+	diff := plan.Changed(e.What, parts)
+	for _, d := range diff {
+		if !failed[d] {
+			return false, nil
+		}
+	}
+	if len(diff) == 0 {
+		return false, nil
+	}
+	for _, id := range e.Refs {
+		s.again[id] = true
+	}
+	s.event(record.Event{Kind: "warning", Text: strings.Join(diff, "; ") + ", and its function had failed: the arms on record are judged again"})
+	return true, nil
 }
 
 // changed is the refusal to resume: it names what differs.
