@@ -121,6 +121,9 @@ func NewGroup(g Group) (*Group, error) {
 	if err := g.checkContrast(); err != nil {
 		return nil, err
 	}
+	if err := g.checkDesign(); err != nil {
+		return nil, err
+	}
 	if g.Primary == "" {
 		g.Primary = "decode_tok_s"
 	}
@@ -184,7 +187,7 @@ func (g *Group) checkOrder() error {
 	if len(g.Sides) > 2 && !isLadder(l, control) {
 		return refuse(g, fmt.Sprintf("begin and end the order with %q", control), "order %q has no closing control", g.Order)
 	}
-	if len(g.Sides) == 2 && !isLadder(l, control) && count[l[0]] != len(l)/2 {
+	if len(g.Sides) == 2 && !isLadder(l, control) && 2*count[control] != len(l) {
 		return refuse(g, `use order = "ABBA"`, "order %q is unbalanced: %d of %s against %d of %s", g.Order,
 			count[control], control, len(l)-count[control], g.Sides[1].Label)
 	}
