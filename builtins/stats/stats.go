@@ -31,26 +31,30 @@ const (
 // Estimate is the difference of a side to its control on the scale that was analysed.
 type Estimate struct {
 	Method     string
-	Diff       float64 // side minus control
-	SE         float64 // of Diff; meaningful only when DF > 0
-	DF         float64 // 0: no noise is known, so there is no interval
-	ArmSD      float64 // noise of one arm behind SE
-	K          float64 // SE² = K·ArmSD²: what one unit of the design buys
-	N          int     // blocks behind it: quads, pairs, ladders
-	OwnDF      float64 // degrees of freedom from these arms
-	BorrowedDF float64 // and from earlier ones
-	Borrowed   string  // what was borrowed, or why nothing was, in words
-	Zero       bool    // no residual variation: SE is 0 and intervals are points
+	Diff       float64  // side minus control
+	SE         float64  // of Diff; meaningful only when DF > 0
+	DF         float64  // 0: no noise is known, so there is no interval
+	ArmSD      float64  // noise of one arm behind SE
+	K          float64  // SE² = K·ArmSD²: what one unit of the design buys
+	N          int      // blocks behind it: quads, pairs, ladders
+	OwnDF      float64  // degrees of freedom from these arms
+	BorrowedDF float64  // and from earlier ones
+	Borrowed   string   // what was borrowed, or why nothing was, in words
+	Zero       bool     // no residual variation: SE is 0 and intervals are points
+	Any        *Anytime // intervals hold at any look; nil: at one
 }
 
 // Known reports whether there is an interval at all.
 func (e Estimate) Known() bool { return e.DF > 0 }
 
 // Interval is the two-sided interval of Diff at a level such as .95; ok is false when no noise is known.
-// Not valid at any look: at a look ask for the level of LookLevel.
+// Not valid at any look: at a look ask for the level of LookLevel, or of the estimate's Anytime.
 func (e Estimate) Interval(level float64) (low, high float64, ok bool) {
 	if !e.Known() || !(level > 0 && level < 1) {
 		return 0, 0, false
+	}
+	if e.Any != nil {
+		return e.Any.interval(e, level)
 	}
 	if e.Zero {
 		return e.Diff, e.Diff, true
