@@ -63,7 +63,7 @@ func (s *Session) historyRows(g *record.Group, lever string) [][]any {
 	}
 	var rows [][]any
 	for _, side := range g.Sides {
-		if side.Label == g.Control {
+		if side.Label == g.Control || g.Design != "" && !side.Estimated { // a run of a design speaks of no lever by itself
 			continue
 		}
 		verdict, reason := g.Verdict, g.Reason
