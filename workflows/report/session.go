@@ -81,7 +81,7 @@ func (p *page) table(groups []*record.Group) {
 	}
 	room := p.o.width() - 2
 	for _, l := range wide.lines(1 << 20) {
-		if textWidth(l) > room {
+		if len(below) == 0 || textWidth(l) > room { // nothing to say there, or no room for it
 			p.grid(2, slim)
 			if len(below) > 0 {
 				p.line(0, "")
