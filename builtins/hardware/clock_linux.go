@@ -15,3 +15,8 @@ func clock(id int32) int64 {
 	}
 	return t.Nano()
 }
+
+// asleep is how long the machine was suspended since it booted.
+func asleep() (seconds float64, ok bool) {
+	return float64(clock(unix.CLOCK_BOOTTIME)-clock(unix.CLOCK_MONOTONIC)) / 1e9, true
+}

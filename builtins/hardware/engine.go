@@ -58,6 +58,7 @@ func openEngine(o Options) Source {
 		{Name: "engine.swap_mib", Unit: "MiB"},
 		{Name: "engine.cpu_s", Unit: "s", Counter: true},
 		{Name: "engine.majflt", Unit: "faults", Counter: true},
+		{Name: "engine.minflt", Unit: "faults", Counter: true},
 		{Name: "engine.threads", Unit: "threads"},
 		{Name: "engine.processes", Unit: "processes"},
 	} {
@@ -70,6 +71,7 @@ func openEngine(o Options) Source {
 
 func (e *engine) Name() string             { return "engine" }
 func (e *engine) Sensors() []record.Sensor { return e.sensors }
+func (e *engine) every() time.Duration     { return paceFast }
 
 // bind gives a source of its own for one engine, so that samplers do not share one.
 func (e *engine) bind(pids func() []int) Source {
@@ -215,10 +217,11 @@ func (e *engine) tell(emit func(string, float64)) {
 		pin.add(p.memory.pin)
 		swap.add(p.memory.swap)
 	}
-	e.high = tally{max(e.high.ticks, sum.ticks), max(e.high.faults, sum.faults)}
+	e.high = tally{max(e.high.ticks, sum.ticks), max(e.high.faults, sum.faults), max(e.high.minor, sum.minor)}
 	emit("engine.processes", float64(live))
 	emit("engine.cpu_s", float64(e.high.ticks)/userHZ)
 	emit("engine.majflt", float64(e.high.faults))
+	emit("engine.minflt", float64(e.high.minor))
 	if live == 0 {
 		return
 	}

@@ -5,8 +5,6 @@ package hardware
 import (
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,9 +12,11 @@ import (
 
 // seed adds a file of each machine under testdata.
 func seed(f *testing.F, name string) {
-	for _, dir := range []string{"cpu-server", "hybrid-container", "old-kernel"} {
-		if b, err := os.ReadFile(filepath.Join("testdata", dir, "proc", name)); err == nil {
-			f.Add(b)
+	for _, m := range machines {
+		for _, x := range archive(f, m).Files {
+			if x.Name == "proc/"+name {
+				f.Add(x.Data)
+			}
 		}
 	}
 }
@@ -80,7 +80,7 @@ func FuzzVmstat(f *testing.F) {
 		for _, x := range []struct {
 			n string
 			v number
-		}{{"pswpin", v.pswpin}, {"pswpout", v.pswpout}, {"pgmajfault", v.pgmajfault}, {"oom_kill", v.oomKill}} {
+		}{{"pswpin", v.pswpin}, {"pswpout", v.pswpout}, {"pgfault", v.pgfault}, {"pgmajfault", v.pgmajfault}, {"oom_kill", v.oomKill}} {
 			if x.v.ok {
 				text += fmt.Sprintf("%s %d\n", x.n, x.v.v)
 			}
@@ -174,8 +174,8 @@ func FuzzProcess(f *testing.F) {
 		if parseProcStat(b, &p) != nil {
 			return
 		}
-		text := fmt.Sprintf("1 (x) %c %d 0 0 0 -1 0 0 0 %d %d %d %d %d %d 20 0 %d 0 %d 0 %d\n",
-			p.state, p.ppid, p.majflt, p.cmajflt, p.utime, p.stime, p.cutime, p.cstime, p.threads, p.start, p.rssPages)
+		text := fmt.Sprintf("1 (x) %c %d 0 0 0 -1 0 %d %d %d %d %d %d %d %d 20 0 %d 0 %d 0 %d\n",
+			p.state, p.ppid, p.minflt, p.cminflt, p.majflt, p.cmajflt, p.utime, p.stime, p.cutime, p.cstime, p.threads, p.start, p.rssPages)
 		if err := parseProcStat([]byte(text), &p2); err != nil || p2 != p {
 			t.Errorf("%+v became %+v, %v", p, p2, err)
 		}

@@ -2,7 +2,11 @@ package hardware
 
 // A text source: one kernel file, its parser, and a table of the sensors that its values feed.
 
-import "flow/workflows/record"
+import (
+	"time"
+
+	"flow/workflows/record"
+)
 
 // gauge is a sensor and where its value is in what a parser fills in.
 type gauge[T any] struct {
@@ -61,6 +65,15 @@ func openText[T any](o Options, name, path string, parse func([]byte, *T) error,
 
 func (s *text[T]) Name() string             { return s.name }
 func (s *text[T]) Sensors() []record.Sensor { return s.sensors }
+func (s *text[T]) every() time.Duration {
+	switch s.name {
+	case "self":
+		return paceFast
+	case "loadavg":
+		return paceSlow
+	}
+	return paceUsual
+}
 func (s *text[T]) Close() error {
 	f := s.f
 	s.f = nil

@@ -1,5 +1,6 @@
-// Package hardware samples the machine while an engine runs: memory, swap, pressure, load, disks, the
-// engine's own process tree and NVIDIA GPUs.
+// Package hardware samples the machine while an engine runs: memory, swap, pressure, load, clocks, disks,
+// network, temperatures, energy, the engine's own process tree and cgroup, GPUs, and whatever an external
+// collector prints.
 //
 // Its opinion: a number that was not measured is absent, never 0, and what is absent says why and how to
 // get it. Every source lives in one file, reads below injectable roots and splits reading from parsing.
@@ -7,8 +8,9 @@
 // with pread, text is parsed by hand, and a sample in steady state allocates nothing. Each source measures
 // itself; one that fails in mid-run is noted in Stats and does not end the arm.
 //
-// A source may not: write anything, start a process, take a lock that an engine may hold, or take longer
-// than a few milliseconds on the common lane (NVML has a lane of its own).
+// A source may not: write anything, take a lock that an engine may hold, or take longer than a few
+// milliseconds on the common lane (NVML, slow chips, page residency and everything that runs a command have
+// lanes of their own). Only a collector that the workflow asks for, and macOS, start processes.
 //
 // The package knows nothing of arms. workflows/measure joins it with engine and client; builtins/machine
 // says what the machine is.
@@ -37,8 +39,15 @@ type Options struct {
 	Now  func() int64 // monotonic nanoseconds; CLOCK_MONOTONIC when nil
 	NVML bool         // try the NVIDIA library; otherwise its sensors say that it was not asked for
 
-	open func(path string) (*os.File, error) // os.Open when nil: tests refuse permission with it
-	gpus gpuLibrary                          // the real library when nil: tests script one
+	NVMLFile  string                         // a recording to read instead of the library ("" is the library): see recordedGPUs
+	RAPL      string                         // the one powercap domain for energy, by its name ("psys") or its path; "" is every package
+	Processes []Pattern                      // processes to count by pattern; DefaultPatterns when nil
+	OpenFile  func(string) (*os.File, error) // os.Open when nil: a test refuses permission with it
+	Wall      func() int64                   // nanoseconds since the epoch, to say how old an attached file is; the clock when nil
+	Command   func([]string) ([]byte, error) // runs a command of the system on darwin; nil runs it
+	OS        string                         // runtime.GOOS when empty
+
+	gpus gpuLibrary // the real library when nil: tests script one
 }
 
 func (o Options) withDefaults() Options {
@@ -51,8 +60,17 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = monotonic
 	}
-	if o.open == nil {
-		o.open = os.Open
+	if o.OpenFile == nil {
+		o.OpenFile = os.Open
+	}
+	if o.Wall == nil {
+		o.Wall = func() int64 { return time.Now().UnixNano() }
+	}
+	if o.OS == "" {
+		o.OS = runtime.GOOS
+	}
+	if o.Processes == nil {
+		o.Processes = DefaultPatterns()
 	}
 	return o
 }
@@ -79,16 +97,39 @@ type (
 	binder interface {
 		bind(pids func() []int) Source
 	}
+	// pacer must not be read more often than this: its numbers change no faster, or reading costs.
+	pacer interface{ every() time.Duration }
+	// stamped has values that came at times of their own since the last drain.
+	stamped interface {
+		drain(emit func(at int64, sensor string, value float64)) error
+	}
+)
+
+// Paces. What can change within a tick of the kernel may be read at 100 Hz; what the kernel keeps for
+// people is read at 10 Hz however fast the sampler is.
+const (
+	paceFast  = 10 * time.Millisecond
+	paceUsual = 100 * time.Millisecond
+	paceSlow  = time.Second
+	paceRare  = 5 * time.Second
 )
 
 // Open opens every source. A source that has nothing here is in the list all the same: its sensors say
 // why, and it emits nothing.
 func Open(o Options) []Source {
 	o = o.withDefaults()
-	srcs := []Source{
-		openMeminfo(o), openVmstat(o), openLoadavg(o), openPressure(o, "cpu"), openPressure(o, "io"), openPressure(o, "memory"),
-		openStat(o), openDiskstats(o), openCpufreq(o), openEngine(o), openSelf(o), openNVML(o),
+	srcs := []Source{openMeminfo(o), openVmstat(o), openLoadavg(o), openStat(o), openDiskstats(o)}
+	if o.OS == "darwin" {
+		srcs = openDarwin(o)
 	}
+	for _, what := range []string{"cpu", "io", "memory"} {
+		srcs = append(srcs, openPressure(o, what))
+	}
+	srcs = append(srcs, openUserPressure(o)...)
+	lib := openNVML(o)
+	srcs = append(srcs, openCpufreq(o), openCPUPolicy(o), openNetwork(o), openUptime(o), openPower(o),
+		openEngine(o), openSwitches(o), openCgroup(o), openSelf(o), openProcs(o),
+		openRAPL(o), openHwmon(o), openThermal(o), openNVMe(o), openAMDGPU(o), lib, lib.pcie())
 	for i, s := range srcs {
 		srcs[i] = &guarded{Source: s}
 	}
@@ -130,6 +171,24 @@ func (g *guarded) reset() {
 func (g *guarded) slow() bool {
 	s, ok := g.Source.(slowpoke)
 	return ok && s.slow()
+}
+
+func (g *guarded) every() time.Duration {
+	if p, ok := g.Source.(pacer); ok {
+		return p.every()
+	}
+	return paceUsual
+}
+
+// drain gives what came since the last time, and reports whether the source has stamps of its own.
+func (g *guarded) drain(emit func(int64, string, float64)) (own bool, err error) {
+	s, ok := g.Source.(stamped)
+	if !ok {
+		return false, nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return true, s.drain(emit)
 }
 
 func (g *guarded) bind(pids func() []int) Source {

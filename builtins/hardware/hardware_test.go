@@ -13,26 +13,59 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
 	"flow/starlark/diag"
 	"flow/workflows/record"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// tree is a machine under testdata. refuse lists paths that may not be opened: file modes do not bind the
-// user that containers run tests as.
-func tree(name string, refuse ...string) Options {
-	root := filepath.Join("testdata", name)
-	return Options{Proc: filepath.Join(root, "proc"), Sys: filepath.Join(root, "sys"), Now: func() int64 { return 0 },
-		open: func(path string) (*os.File, error) {
-			for _, r := range refuse {
-				if strings.HasSuffix(filepath.ToSlash(path), r) {
-					return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}
-				}
+// tree is a machine under testdata/machines, unpacked. Files that its comment names may not be opened:
+// modes do not bind the user that containers run tests as.
+func tree(t testing.TB, name string) Options {
+	t.Helper()
+	a := archive(t, name)
+	root := t.TempDir()
+	for i, f := range a.Files {
+		if strings.HasSuffix(f.Name, "/cmdline") { // arguments end in a zero byte, which no text file should hold
+			a.Files[i].Data = bytes.ReplaceAll(bytes.TrimSpace(f.Data), []byte("|"), []byte{0})
+		}
+	}
+	if err := txtar.Write(a, root); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Proc: filepath.Join(root, "proc"), Sys: filepath.Join(root, "sys"), Now: func() int64 { return 0 }}
+	if _, err := os.Stat(filepath.Join(root, "nvml")); err == nil {
+		o.NVMLFile = filepath.Join(root, "nvml")
+	}
+	var refuse []string
+	for line := range strings.Lines(string(a.Comment)) {
+		if rest, ok := strings.CutPrefix(line, "refuse: "); ok {
+			refuse = strings.Fields(rest)
+		}
+	}
+	o.OpenFile = func(path string) (*os.File, error) {
+		for _, r := range refuse {
+			if strings.HasSuffix(filepath.ToSlash(path), r) {
+				return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}
 			}
-			return os.Open(path)
-		}}
+		}
+		return os.Open(path)
+	}
+	return o
 }
+
+func archive(t testing.TB, name string) *txtar.Archive {
+	t.Helper()
+	a, err := txtar.ParseFile(filepath.Join("testdata", "machines", name+".txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+var machines = []string{"nvidia-laptop", "amd-desktop", "cpu-server", "hybrid-container", "old-kernel"}
 
 // sampleAll reads every source once.
 func sampleAll(t *testing.T, srcs []Source, now int64) map[string]float64 {
@@ -56,16 +89,10 @@ func TestMachines(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the reasons are worded for Linux")
 	}
-	for _, m := range []struct {
-		name string
-		o    Options
-	}{
-		{"cpu-server", tree("cpu-server")},
-		{"hybrid-container", tree("hybrid-container", "pressure/cpu", "pressure/io", "pressure/memory", "proc/diskstats")},
-		{"old-kernel", tree("old-kernel")},
-	} {
-		t.Run(m.name, func(t *testing.T) {
-			srcs := Open(m.o)
+	for _, name := range machines {
+		t.Run(name, func(t *testing.T) {
+			o := tree(t, name)
+			srcs := Open(o)
 			defer closeAll(t, srcs)
 			got := sampleAll(t, srcs, 0)
 			var b bytes.Buffer
@@ -91,7 +118,8 @@ func TestMachines(t *testing.T) {
 			for n := range got {
 				t.Errorf("%s is emitted and not listed", n)
 			}
-			golden(t, filepath.Join("testdata", m.name+".sensors"), b.Bytes())
+			text := bytes.ReplaceAll(b.Bytes(), []byte(filepath.Dir(o.Proc)), nil)
+			golden(t, filepath.Join("testdata", "machines", name+".sensors"), text)
 		})
 	}
 }
@@ -131,7 +159,7 @@ func firstDifference(got, want string) string {
 
 // TestEverySensorIsComplete: a name that is unique, a unit, a source; and a reason where there is no value.
 func TestEverySensorIsComplete(t *testing.T) {
-	for _, o := range []Options{{}, {NVML: true}, tree("cpu-server"), tree("old-kernel"), {Proc: "testdata/nowhere", Sys: "testdata/nowhere"}} {
+	for _, o := range []Options{{}, {NVML: true}, tree(t, "cpu-server"), tree(t, "old-kernel"), {Proc: "testdata/nowhere", Sys: "testdata/nowhere"}} {
 		srcs := Open(o)
 		seen := map[string]bool{}
 		for _, s := range Sensors(srcs) {
@@ -189,7 +217,7 @@ func TestMatch(t *testing.T) {
 }
 
 func TestReadOnce(t *testing.T) {
-	srcs := Open(tree("cpu-server"))
+	srcs := Open(tree(t, "cpu-server"))
 	defer closeAll(t, srcs)
 	clock := int64(7)
 	got, err := ReadOnce(srcs, func() int64 { clock++; return clock }, []string{"vmstat.pswp*", "loadavg.1m"})

@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"sync"
+	"time"
 
 	"flow/workflows/record"
 )
@@ -42,6 +45,18 @@ const (
 	gpuUtil
 	gpuThrottle
 	gpuPowerLimit
+	gpuPowerAverage
+	gpuMemTemp
+	gpuMemTotal
+	gpuMemUtil
+	gpuProcesses
+	gpuEccCorrected
+	gpuEccUncorrected
+	gpuXid
+	gpuPcieRx // the two take 20 ms each: the library measures for as long
+	gpuPcieTx
+	gpuPcieGen
+	gpuPcieWidth
 )
 
 var (
@@ -70,6 +85,35 @@ var quantities = [...]struct {
 	{gpuUtil, "util_pct", "%", false, 167},
 	{gpuThrottle, "throttle_reasons", "bits", false, 0},
 	{gpuPowerLimit, "power_limit_w", "W", false, 0},
+	{gpuPowerAverage, "power_average_w", "W", false, 1000},
+	{gpuMemTemp, "mem_temp_c", "°C", false, 0},
+	{gpuMemTotal, "mem_total_mib", "MiB", false, 0},
+	{gpuMemUtil, "mem_util_pct", "%", false, 167},
+	{gpuProcesses, "processes", "processes", false, 0},
+	{gpuEccCorrected, "ecc_corrected", "errors", true, 0},
+	{gpuEccUncorrected, "ecc_uncorrected", "errors", true, 0},
+	{gpuXid, "xid", "events", true, 0},
+}
+
+// gpuReasons are the causes behind a clock, each a sensor of its own: 1 while it holds. The software power
+// cap is what a part with a power limit lives by; the thermal ones and the power brake are faults.
+var gpuReasons = [...]struct {
+	bit    uint64
+	suffix string
+}{
+	{1, "reason_idle"}, {2, "reason_app_clocks"}, {4, "reason_sw_power_cap"}, {8, "reason_hw_slowdown"},
+	{16, "reason_sync_boost"}, {32, "reason_sw_thermal"}, {64, "reason_hw_thermal"}, {128, "reason_power_brake"},
+}
+
+// pcieQuantities have a source of their own, read once a second: each throughput is measured over 20 ms.
+var pcieQuantities = [...]struct {
+	q            quantity
+	suffix, unit string
+}{
+	{gpuPcieRx, "pcie_rx_mib_s", "MiB/s"},
+	{gpuPcieTx, "pcie_tx_mib_s", "MiB/s"},
+	{gpuPcieGen, "pcie_gen", "generation"},
+	{gpuPcieWidth, "pcie_width", "lanes"},
 }
 
 // GPU is what a device is, for the identity of the machine.
@@ -92,25 +136,29 @@ func GPUs(srcs []Source) []GPU {
 
 type nvmlSource struct {
 	lib     gpuLibrary // nil: not available
+	slower  *pcieSource
 	readers []gpuReader
 	sensors []record.Sensor
 	known   []GPU
 }
 
 type gpuReader struct {
-	g      gpu
-	q      quantity
-	sensor string
+	g       gpu
+	q       quantity
+	sensor  string
+	reasons []string // of gpuThrottle: the sensors of its bits
 }
 
-func openNVML(o Options) Source {
-	s := &nvmlSource{}
-	if !o.NVML {
+func openNVML(o Options) *nvmlSource {
+	s := &nvmlSource{slower: &pcieSource{}}
+	lib := o.gpus
+	switch {
+	case o.NVMLFile != "":
+		lib = &recordedGPUs{o: o, path: o.NVMLFile}
+	case !o.NVML:
 		s.unavailable(errNotAsked)
 		return s
-	}
-	lib := o.gpus
-	if lib == nil {
+	case lib == nil:
 		lib = newGPULibrary()
 	}
 	if err := lib.Open(); err != nil {
@@ -136,12 +184,74 @@ func openNVML(o Options) Source {
 				x.Why, x.Fix = err.Error(), "use a GPU or a driver that has it"
 			} else {
 				x.Available = true
-				s.readers = append(s.readers, gpuReader{g, q.q, x.Name})
+				s.readers = append(s.readers, gpuReader{g: g, q: q.q, sensor: x.Name})
 			}
 			s.sensors = append(s.sensors, x)
+			if q.q == gpuThrottle {
+				s.causes(x)
+			}
 		}
+		s.slower.add(i, g)
 	}
 	return s
+}
+
+// causes lists a sensor for each reason that the mask of x can hold.
+func (s *nvmlSource) causes(x record.Sensor) {
+	at := strings.TrimSuffix(x.Name, "throttle_reasons")
+	var names []string
+	for _, r := range gpuReasons {
+		y := x
+		y.Name, y.Unit = at+r.suffix, "0 or 1"
+		names = append(names, y.Name)
+		s.sensors = append(s.sensors, y)
+	}
+	if x.Available {
+		s.readers[len(s.readers)-1].reasons = names
+	}
+}
+
+// pcie is the source of what only a slow loop may read. It is closed with the library.
+func (s *nvmlSource) pcie() Source { return s.slower }
+
+type pcieSource struct {
+	mu      sync.Mutex // held while reading: the library must not be closed meanwhile
+	readers []gpuReader
+	sensors []record.Sensor
+}
+
+func (p *pcieSource) add(i int, g gpu) {
+	for _, q := range pcieQuantities {
+		x := record.Sensor{Name: "nvml." + strconv.Itoa(i) + "." + q.suffix, Unit: q.unit, PeriodMS: 1000, Source: "NVML"}
+		if _, err := g.Read(q.q); err != nil {
+			x.Why, x.Fix = err.Error(), "use a GPU or a driver that has it"
+		} else {
+			x.Available = true
+			p.readers = append(p.readers, gpuReader{g: g, q: q.q, sensor: x.Name})
+		}
+		p.sensors = append(p.sensors, x)
+	}
+}
+
+func (p *pcieSource) Name() string             { return "nvml.pcie" }
+func (p *pcieSource) Sensors() []record.Sensor { return p.sensors }
+func (p *pcieSource) slow() bool               { return len(p.readers) > 0 }
+func (p *pcieSource) every() time.Duration     { return paceSlow }
+func (p *pcieSource) Close() error {
+	for end := time.Now().Add(patience); !p.mu.TryLock(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return errors.New("nvml.pcie: a reading did not return")
+		}
+	}
+	defer p.mu.Unlock()
+	p.readers = nil
+	return nil
+}
+
+func (p *pcieSource) Sample(_ int64, emit func(string, float64)) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return readAll(p.readers, emit)
 }
 
 // unavailable lists the sensors of a first GPU, so that asking for one says why there is none.
@@ -160,6 +270,12 @@ func (s *nvmlSource) unavailable(err error) {
 	for _, q := range quantities {
 		s.sensors = append(s.sensors, record.Sensor{Name: "nvml.0." + q.suffix, Unit: q.unit, Counter: q.counter, PeriodMS: q.period,
 			Source: "NVML", Why: err.Error(), Fix: fix})
+		if q.q == gpuThrottle {
+			s.causes(s.sensors[len(s.sensors)-1])
+		}
+	}
+	for _, q := range pcieQuantities {
+		s.slower.sensors = append(s.slower.sensors, record.Sensor{Name: "nvml.0." + q.suffix, Unit: q.unit, PeriodMS: 1000, Source: "NVML", Why: err.Error(), Fix: fix})
 	}
 }
 
@@ -173,15 +289,24 @@ func (s *nvmlSource) Close() error {
 	}
 	lib := s.lib
 	s.lib, s.readers = nil, nil
+	if err := s.slower.Close(); err != nil {
+		return err // the library must not go away under a call
+	}
 	return lib.Close()
 }
+
+func (s *nvmlSource) every() time.Duration { return paceFast }
 
 // Sample reads every quantity that could be read when the source was opened. One that fails leaves the
 // others in place.
 func (s *nvmlSource) Sample(_ int64, emit func(string, float64)) error {
+	return readAll(s.readers, emit)
+}
+
+func readAll(readers []gpuReader, emit func(string, float64)) error {
 	var failed error
-	for i := range s.readers {
-		r := &s.readers[i]
+	for i := range readers {
+		r := &readers[i]
 		v, err := r.g.Read(r.q)
 		if err != nil {
 			if failed == nil {
@@ -190,6 +315,13 @@ func (s *nvmlSource) Sample(_ int64, emit func(string, float64)) error {
 			continue
 		}
 		emit(r.sensor, v)
+		for j, name := range r.reasons {
+			held := 0.
+			if uint64(v)&gpuReasons[j].bit != 0 {
+				held = 1
+			}
+			emit(name, held)
+		}
 	}
 	return failed
 }

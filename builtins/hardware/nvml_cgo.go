@@ -40,7 +40,7 @@ func (n *nvidia) GPUs() ([]gpu, error) {
 		if err := nvmlError(ret); err != nil {
 			return nil, fmt.Errorf("GPU %d: %w", i, err)
 		}
-		g := &nvidiaGPU{d: d, instant: fields, memory2: memory2, reasons: reasons, energy: energy}
+		g := &nvidiaGPU{d: d, instant: fields, fields: fields, newEvents: n.lib.EventSetCreate, memory2: memory2, reasons: reasons, energy: energy}
 		if g.uuid, ret = d.GetUUID(); ret != nvml.SUCCESS {
 			return nil, fmt.Errorf("GPU %d: its UUID: %w", i, nvmlError(ret))
 		}
@@ -57,8 +57,14 @@ type nvidiaGPU struct {
 	uuid, name string
 	// What the driver has. instant becomes false when the first reading finds that the GPU has it not.
 	instant, memory2, reasons, energy bool
+	fields                            bool
 	decided                           bool
-	field                             [1]nvml.FieldValue // reused: one reading, no garbage
+
+	newEvents func() (nvml.EventSet, nvml.Return)
+	events    nvml.EventSet
+	noEvents  bool
+	xidsSeen  int
+	field     [1]nvml.FieldValue // reused: one reading, no garbage
 }
 
 func (g *nvidiaGPU) UUID() string { return g.uuid }
@@ -113,8 +119,114 @@ func (g *nvidiaGPU) Read(q quantity) (float64, error) {
 	case gpuPowerLimit:
 		mw, ret := g.d.GetEnforcedPowerLimit()
 		return float64(mw) / 1000, nvmlError(ret)
+	case gpuPowerAverage:
+		if !g.fields {
+			return 0, errNotSupported
+		}
+		v, err := g.value(nvml.FI_DEV_POWER_AVERAGE)
+		return v / 1000, err
+	case gpuMemTemp:
+		if !g.fields {
+			return 0, errNotSupported
+		}
+		return g.value(nvml.FI_DEV_MEMORY_TEMP)
+	case gpuMemTotal:
+		m, ret := g.d.GetMemoryInfo()
+		return float64(m.Total) / (1 << 20), nvmlError(ret)
+	case gpuMemUtil:
+		u, ret := g.d.GetUtilizationRates()
+		return float64(u.Memory), nvmlError(ret)
+	case gpuProcesses:
+		return g.processes()
+	case gpuEccCorrected:
+		n, ret := g.d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.VOLATILE_ECC)
+		return float64(n), nvmlError(ret)
+	case gpuEccUncorrected:
+		n, ret := g.d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
+		return float64(n), nvmlError(ret)
+	case gpuXid:
+		return g.xids()
+	case gpuPcieRx:
+		kib, ret := g.d.GetPcieThroughput(nvml.PCIE_UTIL_RX_BYTES)
+		return float64(kib) / 1024, nvmlError(ret)
+	case gpuPcieTx:
+		kib, ret := g.d.GetPcieThroughput(nvml.PCIE_UTIL_TX_BYTES)
+		return float64(kib) / 1024, nvmlError(ret)
+	case gpuPcieGen:
+		n, ret := g.d.GetCurrPcieLinkGeneration()
+		return float64(n), nvmlError(ret)
+	case gpuPcieWidth:
+		n, ret := g.d.GetCurrPcieLinkWidth()
+		return float64(n), nvmlError(ret)
 	}
 	return 0, errNotSupported
+}
+
+// processes counts those that compute and those that draw. In a container the list may be short of what
+// really runs: look at utilisation and memory as well.
+func (g *nvidiaGPU) processes() (float64, error) {
+	compute, ret := g.d.GetComputeRunningProcesses()
+	if err := nvmlError(ret); err != nil {
+		return 0, err
+	}
+	n := len(compute)
+	if drawing, ret := g.d.GetGraphicsRunningProcesses(); ret == nvml.SUCCESS {
+	next:
+		for _, p := range drawing {
+			for _, q := range compute {
+				if p.Pid == q.Pid {
+					continue next
+				}
+			}
+			n++
+		}
+	}
+	return float64(n), nil
+}
+
+// xids counts the driver's critical errors since the source was opened, without waiting for one.
+func (g *nvidiaGPU) xids() (float64, error) {
+	if g.events == nil {
+		if g.noEvents || g.newEvents == nil {
+			return 0, errNotSupported
+		}
+		set, ret := g.newEvents()
+		if ret == nvml.SUCCESS {
+			ret = g.d.RegisterEvents(nvml.EventTypeXidCriticalError, set)
+		}
+		if ret != nvml.SUCCESS {
+			g.noEvents = true
+			return 0, errNotSupported
+		}
+		g.events = set
+	}
+	for range 16 {
+		_, ret := g.events.Wait(0)
+		if ret == nvml.ERROR_TIMEOUT {
+			break
+		}
+		if err := nvmlError(ret); err != nil {
+			return 0, err
+		}
+		g.xidsSeen++
+	}
+	return float64(g.xidsSeen), nil
+}
+
+// value reads one field in the unit that the library keeps it in.
+func (g *nvidiaGPU) value(id uint32) (float64, error) {
+	g.field[0] = nvml.FieldValue{FieldId: id}
+	if ret := g.d.GetFieldValues(g.field[:]); ret != nvml.SUCCESS {
+		return 0, nvmlError(ret)
+	}
+	if ret := nvml.Return(g.field[0].NvmlReturn); ret != nvml.SUCCESS {
+		return 0, nvmlError(ret)
+	}
+	v, ok := fieldNumber(&g.field[0])
+	if !ok {
+		return 0, errNotSupported
+	}
+	return v, nil
 }
 
 // power prefers the instant value: the plain call averages over a second on most GPUs, which smears the
@@ -135,18 +247,8 @@ func (g *nvidiaGPU) power() (float64, error) {
 }
 
 func (g *nvidiaGPU) instantPower() (float64, error) {
-	g.field[0] = nvml.FieldValue{FieldId: nvml.FI_DEV_POWER_INSTANT}
-	if ret := g.d.GetFieldValues(g.field[:]); ret != nvml.SUCCESS {
-		return 0, nvmlError(ret)
-	}
-	if ret := nvml.Return(g.field[0].NvmlReturn); ret != nvml.SUCCESS {
-		return 0, nvmlError(ret)
-	}
-	mw, ok := fieldNumber(&g.field[0])
-	if !ok {
-		return 0, errNotSupported
-	}
-	return mw / 1000, nil
+	mw, err := g.value(nvml.FI_DEV_POWER_INSTANT)
+	return mw / 1000, err
 }
 
 // fieldNumber reads the eight bytes of a field's value, which are a C union in the machine's byte order.

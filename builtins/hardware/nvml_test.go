@@ -104,7 +104,7 @@ func TestGPUSampling(t *testing.T) {
 		}
 	}
 	got := sampleAll(t, srcs, 0)
-	if len(got) != 2*len(quantities)-1 || got["nvml.0.power_w"] != 100+float64(gpuPower) || got["nvml.1.energy_j"] != 200+float64(gpuEnergy) {
+	if len(got) != 2*(len(quantities)+len(gpuReasons)+len(pcieQuantities))-1 || got["nvml.0.power_w"] != 100+float64(gpuPower) || got["nvml.1.energy_j"] != 200+float64(gpuEnergy) {
 		t.Errorf("got %v", got)
 	}
 	lost = true

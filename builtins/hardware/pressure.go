@@ -85,3 +85,32 @@ func parseStall(line []byte) (s stall) {
 		}
 	}
 }
+
+// openUserPressure is the pressure inside user.slice, which systemd-oomd acts upon: it can be far above the
+// system's, because the system's is an average with everything that does not wait.
+func openUserPressure(o Options) []Source {
+	point := filepath.Join(o.Sys, "fs/cgroup")
+	if m := cgroupMounts(textOf(o, filepath.Join(o.Proc, "self/mountinfo"))); true {
+		for _, x := range m {
+			if x.v1 == "" {
+				point = (&cgroup{o: o}).mountPoint(x)
+			}
+		}
+	}
+	var out []Source
+	for _, what := range []string{"cpu", "io", "memory"} {
+		p := "psi.user." + what + "."
+		out = append(out, openText(o, "psi.user."+what, filepath.Join(point, "user.slice", what+".pressure"), parsePressure, []gauge[pressure]{
+			{name: p + "some_avg10_pct", unit: "%", period: 2000, get: func(v *pressure) (float64, bool) { return v.some.avg10, v.some.ok }},
+			{name: p + "full_avg10_pct", unit: "%", period: 2000, get: func(v *pressure) (float64, bool) { return v.full.avg10, v.full.ok }, lacks: "kernels before 5.13 print no full line for cpu"},
+		}, noUserPressure))
+	}
+	return out
+}
+
+func noUserPressure(path string, err error) (why, fix string) {
+	if runtime.GOOS == "linux" && errors.Is(err, fs.ErrNotExist) {
+		return "no user.slice with pressure in cgroup v2 (" + path + ")", "run where systemd keeps users in a slice, on a kernel with CONFIG_PSI"
+	}
+	return reason(path, err)
+}

@@ -11,6 +11,7 @@ import (
 type procStat struct {
 	state                        byte
 	ppid                         uint64
+	minflt, cminflt              uint64
 	majflt, cmajflt              uint64
 	utime, stime, cutime, cstime uint64 // ticks; the c ones are of children that were waited for
 	threads                      uint64
@@ -18,10 +19,12 @@ type procStat struct {
 	rssPages                     uint64
 }
 
-// tally is what a process has used up: CPU ticks and major faults.
-type tally struct{ ticks, faults uint64 }
+// tally is what a process has used up: CPU ticks, major and minor faults.
+type tally struct{ ticks, faults, minor uint64 }
 
-func (t *tally) add(u tally) { t.ticks, t.faults = t.ticks+u.ticks, t.faults+u.faults }
+func (t *tally) add(u tally) {
+	t.ticks, t.faults, t.minor = t.ticks+u.ticks, t.faults+u.faults, t.minor+u.minor
+}
 
 // beyond is t less u, nothing where u is more.
 func (t tally) beyond(u tally) (d tally) {
@@ -31,15 +34,18 @@ func (t tally) beyond(u tally) (d tally) {
 	if t.faults > u.faults {
 		d.faults = t.faults - u.faults
 	}
+	if t.minor > u.minor {
+		d.minor = t.minor - u.minor
+	}
 	return d
 }
 
 // children is what the children that the process has waited for used up.
-func (p *procStat) children() tally { return tally{p.cutime + p.cstime, p.cmajflt} }
+func (p *procStat) children() tally { return tally{p.cutime + p.cstime, p.cmajflt, p.cminflt} }
 
 // all is the process's own part and its children's.
 func (p *procStat) all() tally {
-	return tally{p.utime + p.stime + p.cutime + p.cstime, p.majflt + p.cmajflt}
+	return tally{p.utime + p.stime + p.cutime + p.cstime, p.majflt + p.cmajflt, p.minflt + p.cminflt}
 }
 
 var errProcStat = errors.New("stat of a process: want pid (name) state and 22 numbers")
@@ -61,7 +67,7 @@ func parseProcStat(b []byte, p *procStat) error {
 	for _, want := range [...]struct {
 		field int
 		into  *uint64
-	}{{4, &p.ppid}, {12, &p.majflt}, {13, &p.cmajflt}, {14, &p.utime}, {15, &p.stime}, {16, &p.cutime}, {17, &p.cstime}, {20, &p.threads}, {22, &p.start}, {24, &p.rssPages}} {
+	}{{4, &p.ppid}, {10, &p.minflt}, {11, &p.cminflt}, {12, &p.majflt}, {13, &p.cmajflt}, {14, &p.utime}, {15, &p.stime}, {16, &p.cutime}, {17, &p.cstime}, {20, &p.threads}, {22, &p.start}, {24, &p.rssPages}} {
 		rest = skipFields(rest, want.field-at)
 		var f []byte
 		f, rest = cutField(rest)

@@ -19,11 +19,12 @@ import (
 // SamplerOptions say what is sampled, and how often.
 type SamplerOptions struct {
 	Sources  []Source
-	Interval time.Duration       // between ticks; 100 ms when zero
-	Now      func() int64        // monotonic nanoseconds; CLOCK_MONOTONIC when nil
-	Need     []string            // sensors without whose first value nothing may start; a trailing * matches
-	OnSample func(record.Sample) // called for every value, one call at a time, from the sampler; must not block
-	Barrier  time.Duration       // how long to wait for the first values; 5 s when zero
+	Interval time.Duration            // between ticks; 100 ms when zero
+	Rates    map[string]time.Duration // by source: read no more often than this, instead of the source's own pace
+	Now      func() int64             // monotonic nanoseconds; CLOCK_MONOTONIC when nil
+	Need     []string                 // sensors without whose first value nothing may start; a trailing * matches
+	OnSample func(record.Sample)      // called for every value, one call at a time, from the sampler; must not block
+	Barrier  time.Duration            // how long to wait for the first values; 5 s when zero
 
 	patience time.Duration // how long Stop waits for a source that does not return; patience when zero
 }
@@ -73,9 +74,10 @@ type lane struct {
 	done chan struct{}
 
 	// Of the lane's goroutine alone.
-	emit func(string, float64) // made once: a closure for each sample would be an allocation
-	at   int64
-	ids  map[string]uint32 // the lane's own view of Sampler.ids, so that a value takes no shared lock
+	emit   func(string, float64) // made once: a closure for each sample would be an allocation
+	emitAt func(int64, string, float64)
+	at     int64
+	ids    map[string]uint32 // the lane's own view of Sampler.ids, so that a value takes no shared lock
 
 	mu      sync.Mutex
 	sources []laneSource
@@ -92,6 +94,8 @@ type lane struct {
 type laneSource struct {
 	Source
 	stats SourceStats
+	every int64 // ns between readings
+	next  int64 // not before
 }
 
 // patience is how long Stop waits for a source that does not return.
@@ -155,14 +159,25 @@ func StartSampler(ctx context.Context, o SamplerOptions) (*Sampler, error) {
 func (s *Sampler) lane(ctx context.Context, sources ...Source) {
 	l := &lane{s: s, ids: map[string]uint32{}, done: make(chan struct{})}
 	for _, src := range sources {
-		l.sources = append(l.sources, laneSource{Source: src, stats: SourceStats{Name: src.Name()}})
+		l.sources = append(l.sources, laneSource{Source: src, stats: SourceStats{Name: src.Name()}, every: s.pace(src)})
 	}
-	l.emit = l.keep
+	l.emit, l.emitAt = l.keep, l.keepAt
 	s.lanes = append(s.lanes, l)
 	go func() {
 		defer close(l.done)
 		l.run(ctx)
 	}()
+}
+
+// pace is how far apart the readings of a source are at least.
+func (s *Sampler) pace(src Source) int64 {
+	if d, ok := s.o.Rates[src.Name()]; ok {
+		return int64(d)
+	}
+	if p, ok := src.(pacer); ok {
+		return int64(p.every())
+	}
+	return 0
 }
 
 func (s *Sampler) barrier(ctx context.Context, all []record.Sensor) error {
@@ -213,10 +228,16 @@ func (s *Sampler) errorOf(source string) error {
 // Engine makes the sampler follow the processes that pids names from now on; the set may change at any
 // time, and pids is asked from the sampler, about twice a second. nil: no engine any more.
 func (s *Sampler) Engine(pids func() []int) {
-	common := s.lanes[len(s.lanes)-1]
-	common.mu.Lock()
-	defer common.mu.Unlock()
-	for i, src := range common.sources {
+	for _, l := range s.lanes {
+		l.follow(pids)
+	}
+}
+
+func (l *lane) follow(pids func() []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.s
+	for i, src := range l.sources {
 		b, ok := s.o.Sources[s.indexOf(src.stats.Name)].(binder)
 		if !ok {
 			continue
@@ -225,9 +246,9 @@ func (s *Sampler) Engine(pids func() []int) {
 		if bound == nil {
 			continue
 		}
-		common.sources[i].Source = &guarded{Source: bound}
+		l.sources[i].Source = &guarded{Source: bound}
+		l.sources[i].next = 0
 		_ = src.Close() // an unbound source has nothing open, a bound one its processes' files
-		return
 	}
 }
 
@@ -345,11 +366,20 @@ func (l *lane) tick(behind int64) {
 	}
 	for i := range l.sources { // never grows, and only Engine changes an entry
 		src := l.sources[i].Source
+		at := l.s.o.Now()
+		// Half an interval early is on time: ticks jitter, and a source of 100 ms at 10 Hz is read every tick.
+		if at+int64(l.s.o.Interval)/2 < l.sources[i].next {
+			continue
+		}
+		// On a grid of its own, so that jitter does not add up; after a pause from now.
+		if l.sources[i].next += l.sources[i].every; l.sources[i].next <= at {
+			l.sources[i].next = at + l.sources[i].every
+		}
 		l.sources[i].stats.reading = true
 		l.mu.Unlock()
-		l.at = l.s.o.Now()
-		err := src.Sample(l.at, l.emit)
-		took := time.Duration(l.s.o.Now() - l.at)
+		l.at = at
+		err := l.read(src)
+		took := time.Duration(l.s.o.Now() - at)
 		l.mu.Lock()
 		l.sources[i].stats.add(took, err)
 	}
@@ -368,6 +398,22 @@ func (l *lane) tick(behind int64) {
 		default:
 		}
 	}
+}
+
+// read takes what a source says now, or, of one whose values come by themselves, what has come.
+func (l *lane) read(src Source) error {
+	if g, ok := src.(*guarded); ok {
+		if own, err := g.drain(l.emitAt); own {
+			return err
+		}
+	}
+	return src.Sample(l.at, l.emit)
+}
+
+// keepAt stores a value that has a time of its own.
+func (l *lane) keepAt(at int64, sensor string, value float64) {
+	l.at = at
+	l.keep(sensor, value)
 }
 
 func (s *SourceStats) add(took time.Duration, err error) {

@@ -232,7 +232,7 @@ func TestValues(t *testing.T) {
 
 // TestManyHands: everything at once, for the race detector.
 func TestManyHands(t *testing.T) {
-	srcs := Open(tree("cpu-server"))
+	srcs := Open(tree(t, "cpu-server"))
 	defer closeAll(t, srcs)
 	s, err := StartSampler(context.Background(), SamplerOptions{Sources: srcs, Interval: time.Millisecond, Need: []string{"meminfo.*", "psi.*"}, OnSample: func(record.Sample) {}})
 	if err != nil {
@@ -286,15 +286,19 @@ func TestEngineIsFollowed(t *testing.T) {
 	}
 }
 
-// TestNoGarbage: a sample in steady state allocates nothing.
+// TestNoGarbage: a sample in steady state allocates nothing. Looking for processes by pattern does, every
+// two seconds, in a lane of its own.
 func TestNoGarbage(t *testing.T) {
-	srcs := Open(tree("cpu-server"))
+	srcs := Open(tree(t, "cpu-server"))
 	defer closeAll(t, srcs)
 	emit := func(string, float64) {}
 	now := int64(0)
 	if n := testing.AllocsPerRun(50, func() {
 		now += int64(time.Second)
 		for _, s := range srcs {
+			if s.Name() == "procs" {
+				continue
+			}
 			if err := s.Sample(now, emit); err != nil {
 				t.Fatal(err)
 			}

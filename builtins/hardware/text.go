@@ -22,7 +22,7 @@ type file struct {
 const maxText = 16 << 20
 
 func openFile(o Options, path string) (*file, error) {
-	f, err := o.open(path)
+	f, err := o.OpenFile(path)
 	if err != nil {
 		return nil, err
 	}

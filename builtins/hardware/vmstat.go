@@ -9,13 +9,14 @@ import (
 )
 
 type vmstat struct {
-	pswpin, pswpout, pgmajfault, oomKill number
+	pswpin, pswpout, pgfault, pgmajfault, oomKill number
 }
 
 func openVmstat(o Options) Source {
 	return openText(o, "vmstat", filepath.Join(o.Proc, "vmstat"), parseVmstat, []gauge[vmstat]{
 		{name: "vmstat.pswpin_pages", unit: "pages", counter: true, get: func(v *vmstat) (float64, bool) { return v.pswpin.plain() }, lacks: "a kernel without swap"},
 		{name: "vmstat.pswpout_pages", unit: "pages", counter: true, get: func(v *vmstat) (float64, bool) { return v.pswpout.plain() }, lacks: "a kernel without swap"},
+		{name: "vmstat.pgfault", unit: "faults", counter: true, get: func(v *vmstat) (float64, bool) { return v.pgfault.plain() }},
 		{name: "vmstat.pgmajfault", unit: "faults", counter: true, get: func(v *vmstat) (float64, bool) { return v.pgmajfault.plain() }},
 		{name: "vmstat.oom_kill", unit: "kills", counter: true, get: func(v *vmstat) (float64, bool) { return v.oomKill.plain() }, lacks: "kernels before 4.13 have none"},
 	}, reason)
@@ -31,7 +32,7 @@ func parseVmstat(b []byte, v *vmstat) error {
 	for len(b) > 0 {
 		var line []byte
 		line, b = cutLine(b)
-		if len(line) == 0 || line[0] != 'p' && line[0] != 'o' { // 180 lines, four of them wanted
+		if len(line) == 0 || line[0] != 'p' && line[0] != 'o' { // 180 lines, five of them wanted
 			continue
 		}
 		name, rest := cutField(line)
@@ -41,6 +42,8 @@ func parseVmstat(b []byte, v *vmstat) error {
 			into = &v.pswpin
 		case "pswpout":
 			into = &v.pswpout
+		case "pgfault":
+			into = &v.pgfault
 		case "pgmajfault":
 			into = &v.pgmajfault
 		case "oom_kill":
