@@ -37,8 +37,8 @@ type Family struct {
 // Families is the catalog by family, in the order of the reference.
 func Families() []Family {
 	return []Family{
-		paramFamily(), engineFamily(), leverFamily(), confirmFamily(), workloadFamily(), metricFamily(),
-		gateFamily(), findingFamily(), stopFamily(), groupFamily(),
+		paramFamily(), engineFamily(), leverFamily(), confirmFamily(), workloadFamily(), arrivalFamily(), metricFamily(),
+		gateFamily(), findingFamily(), stopFamily(), collectorFamily(), groupFamily(), settleFamily(), hostFamily(), resourceFamily(),
 		sessionFamily(), armFamily(), processFamily(), recordFamily(),
 		statsFamily(), numberFamily(), regexpFamily(),
 	}

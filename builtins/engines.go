@@ -26,17 +26,18 @@ var engineKind = &kind[plan.Engine]{
 	key:   func(e plan.Engine) string { return plan.Sum(e) },
 	label: func(e plan.Engine) string { return fmt.Sprintf("%q", e.Name) },
 	attrs: map[string]func(plan.Engine) starlark.Value{
-		"name":     func(e plan.Engine) starlark.Value { return text(e.Name) },
-		"command":  func(e plan.Engine) starlark.Value { return texts(e.Command) },
-		"url":      func(e plan.Engine) starlark.Value { return textOrNone(e.URL) },
-		"env":      func(e plan.Engine) starlark.Value { return textDict(e.Env) },
-		"unset":    func(e plan.Engine) starlark.Value { return texts(e.Unset) },
-		"cwd":      func(e plan.Engine) starlark.Value { return textOrNone(e.Dir) },
-		"config":   func(e plan.Engine) starlark.Value { return textDict(e.Config) },
-		"files":    func(e plan.Engine) starlark.Value { return texts(e.Files) },
-		"version":  func(e plan.Engine) starlark.Value { return texts(e.Version) },
-		"origin":   func(e plan.Engine) starlark.Value { return textDict(e.Origin) },
-		"evidence": func(e plan.Engine) starlark.Value { return texts(e.Evidence) },
+		"name":      func(e plan.Engine) starlark.Value { return text(e.Name) },
+		"command":   func(e plan.Engine) starlark.Value { return texts(e.Command) },
+		"url":       func(e plan.Engine) starlark.Value { return textOrNone(e.URL) },
+		"env":       func(e plan.Engine) starlark.Value { return textDict(e.Env) },
+		"unset":     func(e plan.Engine) starlark.Value { return texts(e.Unset) },
+		"cwd":       func(e plan.Engine) starlark.Value { return textOrNone(e.Dir) },
+		"config":    func(e plan.Engine) starlark.Value { return textDict(e.Config) },
+		"files":     func(e plan.Engine) starlark.Value { return texts(e.Files) },
+		"version":   func(e plan.Engine) starlark.Value { return texts(e.Version) },
+		"origin":    func(e plan.Engine) starlark.Value { return textDict(e.Origin) },
+		"evidence":  func(e plan.Engine) starlark.Value { return texts(e.Evidence) },
+		"resources": func(e plan.Engine) starlark.Value { return texts(e.Resources) },
 		"metrics": func(e plan.Engine) starlark.Value {
 			out := make([]starlark.Value, len(e.Metrics))
 			for i, m := range e.Metrics {
@@ -110,6 +111,7 @@ func engineFamily() Family {
 		apiBuiltin(plan.APIChat, "OpenAI chat: POST /v1/chat/completions, streamed."),
 		apiBuiltin(plan.APICompletions, "OpenAI completions: POST /v1/completions, streamed. The prompt is sent as it is, without a chat template."),
 		apiBuiltin(plan.APILlama, "The own completion endpoint of llama.cpp: POST /completion, streamed."),
+		apiBuiltin(plan.APIOllama, "Ollama's own endpoint: POST /api/generate, one JSON object a line; with path = \"/api/chat\" its chat."),
 	}}
 }
 
@@ -117,6 +119,7 @@ func engineCall(c *Call) (starlark.Value, error) {
 	var e plan.Engine
 	var readyGiven *plan.Ready
 	var timeouts map[string]time.Duration
+	var uses []resource
 	err := c.Unpack(1,
 		value.Param{Name: "name", Required: true, Into: nonEmpty(&e.Name), Doc: "how reports name it"},
 		value.Param{Name: "command", Default: "[]", Into: command(&e.Command), Example: `["llama-server", "--port", "{port}"]`, Doc: "the program and its arguments, as a list: it never goes through a shell. Numbers are written as they print"},
@@ -135,11 +138,22 @@ func engineCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "evidence", Default: "[]", Into: command(&e.Evidence), Example: `["-lv", "4"]`, Doc: "arguments added on every side, so that the engine prints what levers confirm by"},
 		value.Param{Name: "timeouts", Default: `{"ready": "120s", "request": "10m", "stop": "10s"}`, Into: durations(&timeouts, "ready", "request", "stop"), Example: `{"ready": "60s"}`, Doc: "bounds: launch to ready; one request, or a command's whole run; stop signal to kill"},
 		value.Param{Name: "stop_signal", Default: `"SIGTERM"`, Into: value.OneOf(&e.StopSignal, "SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGKILL"), Doc: "the signal that asks it to end"},
+		value.Param{Name: "resources", Default: "[]", Into: listOf(resourceKind, &uses, true), Example: `[gpus(1), cpus("0-7")]`, Doc: "what it uses of the machine; by default all of it, and nothing else may measure meanwhile"},
 	)
 	if err != nil {
 		return nil, err
 	}
 	e.Pos = c.Pos()
+	for _, r := range uses {
+		e.Resources = append(e.Resources, string(r))
+		if strings.HasPrefix(string(r), "gpu") {
+			for _, k := range []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"} {
+				if _, both := e.Env[k]; both {
+					return nil, c.Errorf("keep one: resources sets what is visible", "engine %q has GPUs among its resources and sets %s", e.Name, k)
+				}
+			}
+		}
+	}
 	e.Timeouts = plan.Timeouts{Ready: timeouts["ready"], Request: timeouts["request"], Stop: timeouts["stop"]}
 	switch {
 	case len(e.Command) == 0 && e.URL == "":
@@ -200,7 +214,8 @@ func apiBuiltin(kind, doc string) Builtin {
 			value.Param{Name: "headers", Default: "{}", Into: value.Dict(&a.Headers), Example: `{"Authorization": "Bearer …"}`, Doc: "headers of every request"},
 			value.Param{Name: "body", Default: "{}", Into: jsonObject(&a.Body), Example: `{"cache_prompt": False}`, Doc: "members of every request body"},
 			value.Param{Name: "tokenize", Default: `""`, Into: value.String(&a.Tokenize), Doc: "path of a tokenize endpoint, for a recount; empty is none"},
-			value.Param{Name: "metrics", Default: `""`, Into: value.String(&a.Metrics), Doc: "path of a Prometheus endpoint; empty is none"},
+			value.Param{Name: "metrics", Default: `""`, Into: value.String(&a.Metrics), Doc: "path of a metrics endpoint, Prometheus text or JSON; empty is none"},
+			value.Param{Name: "counts", Default: "[]", Into: listOf(countKind, &a.Counts, false), Doc: "token counts beside the answers: count.…(…) values"},
 		)
 		if err != nil {
 			return nil, err

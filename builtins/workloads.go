@@ -5,6 +5,7 @@ package builtins
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 
 	"go.starlark.net/starlark"
@@ -19,6 +20,9 @@ var promptKind = &kind[plan.Prompt]{
 	label: func(p plan.Prompt) string {
 		if p.File != "" {
 			return fmt.Sprintf("file %q", p.File)
+		}
+		if p.Random > 0 {
+			return fmt.Sprintf("%d random words", p.Random)
 		}
 		return fmt.Sprintf("%.40q", p.Text)
 	},
@@ -96,8 +100,15 @@ func workloadFamily() Family {
 			Example: `prompt_file("prompts/main.txt")`,
 			Func: func(c *Call) (starlark.Value, error) {
 				var p plan.Prompt
-				if err := c.Unpack(1, value.Param{Name: "path", Required: true, Into: nonEmpty(&p.File), Doc: "relative to the workflow's folder, or absolute"}); err != nil {
+				err := c.Unpack(1,
+					value.Param{Name: "path", Required: true, Into: nonEmpty(&p.File), Doc: "relative to the workflow's folder, or absolute"},
+					value.Param{Name: "bytes", Default: "0", Into: value.Int(&p.Bytes), Doc: "take so much of its beginning, whole words: cases of several lengths from one text; 0 is all"},
+				)
+				if err != nil {
 					return nil, err
+				}
+				if p.Bytes < 0 {
+					return nil, c.Errorf("bytes = 16000", "got bytes %d, want at least 0", p.Bytes)
 				}
 				p.File = path.Clean(p.File)
 				if p.File == ".." || strings.HasPrefix(p.File, "../") {
@@ -113,6 +124,24 @@ func workloadFamily() Family {
 				var p plan.Prompt
 				if err := c.Unpack(1, value.Param{Name: "text", Required: true, Into: nonEmpty(&p.Text), Doc: "the prompt"}); err != nil {
 					return nil, err
+				}
+				return &Decl[plan.Prompt]{promptKind, p}, nil
+			},
+		}, {
+			Name:    "prompt_random",
+			Doc:     "A prompt of made-up words. Random text exercises other experts than real text and defeats speculation, and arms say so: for tests of the set-up only.",
+			Example: `prompt_random(500, seed = 7)`,
+			Func: func(c *Call) (starlark.Value, error) {
+				var p plan.Prompt
+				err := c.Unpack(1,
+					value.Param{Name: "words", Required: true, Into: value.Int(&p.Random), Doc: "how many"},
+					value.Param{Name: "seed", Default: "0", Into: value.Int64(&p.Seed), Doc: "equal seeds give equal words"},
+				)
+				if err != nil {
+					return nil, err
+				}
+				if p.Random < 1 {
+					return nil, c.Errorf("prompt_random(500)", "got %d words, want at least 1", p.Random)
 				}
 				return &Decl[plan.Prompt]{promptKind, p}, nil
 			},
@@ -163,8 +192,11 @@ func workloadCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "ignore_eos", Default: "False", Into: value.Bool(&w.IgnoreEOS), Doc: "ask for exactly max_tokens, whatever the model says; where the engine can"},
 		value.Param{Name: "nonce", Default: "False", Into: value.Bool(&w.Nonce), Doc: "put a different line before each prompt of an arm, so that no prompt cache is hit; the same in every arm"},
 		value.Param{Name: "repeat", Default: "1", Into: value.Int(&w.Repeat), Doc: "measured requests per prompt"},
-		value.Param{Name: "warmup", Default: "1", Into: value.Int(&w.Warmup), Doc: "requests before the measured ones, of the first prompt"},
+		value.Param{Name: "warmup", Default: "1", Into: warmupInto(&w.Warmup, &w.Stable), Doc: "requests before the measured ones, of the first prompt of each case; or until_stable(…)"},
 		value.Param{Name: "concurrency", Default: "1", Into: value.Int(&w.Concurrency), Doc: "requests under way at once"},
+		value.Param{Name: "arrival", Default: "None", Into: pointTo(arrivalKind, &w.Arrival), Doc: "an open loop, arrival.…(…); by default a closed loop of `concurrency`"},
+		value.Param{Name: "think", Default: `"0s"`, Into: value.Duration(&w.Think), Doc: "closed loop: pause between an answer and the next request"},
+		value.Param{Name: "client_cpus", Default: `""`, Into: value.String(&w.ClientCPUs), Example: `"0"`, Doc: "CPUs that flow itself may use while it asks, such as \"0\" or \"0-1,4\": away from the engine's"},
 		value.Param{Name: "rule", Default: `"all"`, Into: value.OneOf(&w.Rule, "all", "worst", "each"), Doc: "how several cases make one verdict: all must hold, the worst counts, or each stands alone"},
 		value.Param{Name: "body", Default: "{}", Into: jsonObject(&w.Body), Example: `{"top_k": 1}`, Doc: "members of every request body"},
 	)
@@ -192,6 +224,14 @@ func workloadCall(c *Call) (starlark.Value, error) {
 		return nil, c.Errorf("warmup = 0", "got warmup %d, want at least 0", w.Warmup)
 	case w.Concurrency < 1:
 		return nil, c.Errorf("concurrency = 1", "got concurrency %d, want at least 1", w.Concurrency)
+	case w.Arrival != nil && w.Concurrency != 1:
+		return nil, c.Errorf("keep one: arrival is an open loop, concurrency a closed one", "got both arrival and concurrency %d", w.Concurrency)
+	case w.Arrival != nil && w.Think > 0:
+		return nil, c.Errorf("take think away: an open loop does not wait for answers", "got both arrival and think")
+	case w.Think < 0:
+		return nil, c.Errorf(`think = "1s"`, "got think %s, want at least 0", w.Think)
+	case w.ClientCPUs != "" && !cpuList.MatchString(w.ClientCPUs):
+		return nil, c.Errorf(`client_cpus = "0-1,4"`, "got client_cpus %q, want CPUs such as \"0-1,4\"", w.ClientCPUs)
 	case w.Temperature < 0:
 		return nil, c.Errorf("temperature = 0", "got temperature %v, want at least 0", w.Temperature)
 	}
@@ -216,6 +256,8 @@ func workloadCall(c *Call) (starlark.Value, error) {
 	}
 	return &Decl[plan.Workload]{workloadKind, w}, nil
 }
+
+var cpuList = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
 
 // prompt is a prompt or a string.
 func prompt(v starlark.Value) (plan.Prompt, error) {

@@ -379,29 +379,31 @@ type Probe struct {
 
 // Group is one experiment. Make it with NewGroup, which refuses what can only mislead.
 type Group struct {
-	Name      string              `json:"name"`
-	Pos       diag.Pos            `json:"-"`
-	Role      string              `json:"role"`
-	Sides     []Side              `json:"sides"`            // the control first
-	Design    string              `json:"design,omitempty"` // factorial designs: DesignPB12, …; "" compares side by side
-	Order     string              `json:"order"`            // labels in time, separated by spaces when any is longer than a letter; "" is alternating quads
-	Workload  Workload            `json:"workload"`
-	Body      Body                `json:"-"`
-	BodyCode  Code                `json:"-"`
-	Gates     []Gate              `json:"gates,omitempty"`
-	Guards    []Guard             `json:"guards,omitempty"`
-	Stops     []Stop              `json:"stops,omitempty"`
-	Primary   string              `json:"primary"`
-	Better    string              `json:"better"`           // direction of Primary: higher or lower
-	Costs     map[string]*float64 `json:"costs,omitempty"`  // metric to limit (ratio); nil is reported only
-	MinEffect float64             `json:"min_effect"`       // ratio
-	Cap       int                 `json:"cap"`              // blocks
-	Retry     int                 `json:"retry"`            // times a block may be redone
-	Settle    time.Duration       `json:"settle,omitempty"` // pause before each arm
-	Settling  *Settling           `json:"settling,omitempty"`
-	Host      []HostSetting       `json:"host,omitempty"` // on every side, put back when the arm ends
-	Probe     *Probe              `json:"probe,omitempty"`
-	WarmArm   bool                `json:"warm_arm,omitempty"` // an unmeasured arm before the group
+	Name       string              `json:"name"`
+	Pos        diag.Pos            `json:"-"`
+	Role       string              `json:"role"`
+	Sides      []Side              `json:"sides"`            // the control first
+	Design     string              `json:"design,omitempty"` // factorial designs: DesignPB12, …; "" compares side by side
+	Order      string              `json:"order"`            // labels in time, separated by spaces when any is longer than a letter; "" is alternating quads
+	Workload   Workload            `json:"workload"`
+	Body       Body                `json:"-"`
+	BodyCode   Code                `json:"-"`
+	Gates      []Gate              `json:"gates,omitempty"`
+	Guards     []Guard             `json:"guards,omitempty"`
+	Stops      []Stop              `json:"stops,omitempty"`
+	Primary    string              `json:"primary"`
+	Better     string              `json:"better"`             // direction of Primary: higher or lower
+	Costs      map[string]*float64 `json:"costs,omitempty"`    // metric to limit (ratio); nil is reported only
+	MinEffect  float64             `json:"min_effect"`         // ratio
+	Superior   bool                `json:"superior,omitempty"` // the whole interval must lie beyond MinEffect
+	Cap        int                 `json:"cap"`                // blocks
+	Retry      int                 `json:"retry"`              // times a block may be redone
+	Settle     time.Duration       `json:"settle,omitempty"`   // pause before each arm
+	Settling   *Settling           `json:"settling,omitempty"`
+	Host       []HostSetting       `json:"host,omitempty"` // on every side, put back when the arm ends
+	Probe      *Probe              `json:"probe,omitempty"`
+	Collectors []Collector         `json:"collectors,omitempty"` // sources of samples beside the machine's own
+	WarmArm    bool                `json:"warm_arm,omitempty"`   // an unmeasured arm before the group
 }
 
 // ControlSide is the side that the others are measured against.

@@ -140,12 +140,13 @@ type Group struct {
 	Workload    string             `json:"workload"`        // hash
 	Model       string             `json:"model,omitempty"` // SHA-256 of the model files, "" when none is named
 	Sides       []Side             `json:"sides"`
-	Control     string             `json:"control"`         // label
-	Primary     string             `json:"primary"`         // metric name
-	Better      string             `json:"better"`          // higher or lower
-	MinEffect   float64            `json:"min_effect"`      // ratio: .01 is 1 %
-	Cap         int                `json:"cap"`             // blocks
-	Costs       map[string]float64 `json:"costs,omitempty"` // metric to limit as a ratio (-.03); +Inf is not used: reported only is in CostsShown
+	Control     string             `json:"control"`            // label
+	Primary     string             `json:"primary"`            // metric name
+	Better      string             `json:"better"`             // higher or lower
+	MinEffect   float64            `json:"min_effect"`         // ratio: .01 is 1 %
+	Superior    bool               `json:"superior,omitempty"` // the whole interval must lie beyond MinEffect, not the estimate alone
+	Cap         int                `json:"cap"`                // blocks
+	Costs       map[string]float64 `json:"costs,omitempty"`    // metric to limit as a ratio (-.03); +Inf is not used: reported only is in CostsShown
 	CostsShown  []string           `json:"costs_shown,omitempty"`
 	CaseRule    string             `json:"case_rule,omitempty"`  // all, worst, each; "" is all
 	Sequential  bool               `json:"sequential,omitempty"` // a stop looks at results: intervals are at the level of its looks
@@ -289,6 +290,7 @@ type Process struct {
 const (
 	MarkWarm     = "warm"
 	MarkMeasured = "measured"
+	MarkIdentity = "identity" // one greedy request without a nonce, for comparing texts where the others' prompts differ
 )
 
 // Request is one generation inside an arm. All *NS are monotonic; nil is "did not happen or not seen".
