@@ -46,7 +46,7 @@ func (s Settings) withDefaults() Settings {
 		s.Sys = "/sys"
 	}
 	if s.Run == nil {
-		s.Run = runCommand
+		s.Run = RunCommand
 	}
 	if s.hook == nil {
 		s.hook = func() {}
@@ -54,8 +54,8 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// runCommand runs argv without a shell.
-func runCommand(ctx context.Context, argv []string) (string, error) {
+// RunCommand runs argv without a shell, and gives its standard output.
+func RunCommand(ctx context.Context, argv []string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

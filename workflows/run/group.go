@@ -108,7 +108,7 @@ func (s *Session) newGroup(pg *plan.Group, res *plan.Resolution, id string, inde
 		ID: id, SessionID: s.Session.ID, Index: index, Name: pg.Name, Role: pg.Role, Design: pg.Design, Order: pg.Order,
 		Seed: seed(s.Session.Seed, index), Declared: declared, Resolved: res.Hash,
 		Engine: res.Engine, Workload: res.Workload, Model: res.Model,
-		Control: pg.ControlSide().Label, Primary: pg.Primary, Better: pg.Better, MinEffect: pg.MinEffect, Cap: pg.Cap,
+		Control: pg.ControlSide().Label, Primary: pg.Primary, Better: pg.Better, MinEffect: pg.MinEffect, Superior: pg.Superior, Cap: pg.Cap,
 		CaseRule: pg.Workload.Rule, Sequential: pg.Sequential(), Pos: pg.Pos.String(), WallStartNS: s.Clock.Wall(),
 	}
 	for _, side := range pg.Sides {
@@ -165,6 +165,18 @@ func guardParams(x plan.Guard) string {
 	}
 	if x.Below != nil {
 		fmt.Fprintf(&b, `,"below":%v`, *x.Below)
+	}
+	if x.Also != nil {
+		fmt.Fprintf(&b, `,"also":["%s"]`, strings.Join(x.Also, `","`)) // names of sensors hold no quotes
+	}
+	if x.Sides != nil {
+		fmt.Fprintf(&b, `,"sides":["%s"]`, strings.Join(x.Sides, `","`))
+	}
+	if x.Step != "" {
+		fmt.Fprintf(&b, `,"step":%q`, x.Step)
+	}
+	if x.While != nil {
+		fmt.Fprintf(&b, `,"while":%q,"while_above":%v`, x.While.Sensor, x.While.Above)
 	}
 	fmt.Fprintf(&b, `,"growth":%v,"hold_ms":%d}`, x.Growth, x.Hold.Milliseconds())
 	return b.String()
@@ -293,9 +305,16 @@ func (s *Session) block(ctx context.Context, r *groupRun, b int) error {
 // attempt runs the arms of a block once; it ends at the first arm that does not count, because the block
 // is redone or excluded whole.
 func (s *Session) attempt(ctx context.Context, r *groupRun, b, attempt, used int, labels []string) (bool, error) {
+	var first *record.Arm
 	for slot, label := range labels {
 		a, err := s.runArm(ctx, r, armAt{label: label, block: b, slot: slot, attempt: attempt, tries: used, purpose: "measured",
 			seq: r.first + b*len(labels) + slot})
+		if first == nil {
+			first = a
+		}
+		if a != nil && err == nil {
+			err = s.sameNeighbours(ctx, first, a)
+		}
 		if a != nil {
 			r.g.Arms = append(r.g.Arms, a)
 			s.event(record.Event{Kind: "arm.end", Group: r.g.Name, GroupID: r.g.ID, Arm: fmt.Sprintf("%s%d", label, b*len(labels)+slot+1), Text: a.Disposition, ArmOf: a, GroupOf: r.g})
@@ -326,6 +345,16 @@ func (s *Session) attempt(ctx context.Context, r *groupRun, b, attempt, used int
 		}
 	}
 	return true, nil
+}
+
+// sameNeighbours voids an arm beside which a neighbour started or ended since the block's first one.
+func (s *Session) sameNeighbours(ctx context.Context, first, a *record.Arm) error {
+	why := neighbourChange(first, a)
+	if why == "" || a.Disposition != record.OK {
+		return nil
+	}
+	a.Disposition, a.Reason = record.Invalid, why
+	return s.Recorder.JudgeArm(context.WithoutCancel(ctx), a)
 }
 
 func (s *Session) afterBlock(r *groupRun, b int) error {

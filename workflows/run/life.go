@@ -55,10 +55,12 @@ func (s *Session) runArm(ctx context.Context, r *groupRun, at armAt) (*record.Ar
 
 	actx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watch := newWatches(r.plan.Guards, cancel)
+	watch := newWatches(r.plan.Guards, at.label, cancel)
+	settling := newSettleWatch(r.plan.Settling)
 	rig, err := s.Measurer.Open(actx, Task{
 		SessionID: s.Session.ID, GroupID: r.g.ID, ArmID: a.ID, Group: r.plan, GroupSeed: r.g.Seed, Side: side, Levers: r.plan.Levers(),
-		Block: at.block, Slot: at.slot, Attempt: at.tries, Seq: at.seq, Purpose: at.purpose, Sensors: sensors(r.plan), OnSample: watch.sample,
+		Block: at.block, Slot: at.slot, Attempt: at.tries, Seq: at.seq, Purpose: at.purpose, Sensors: sensors(r.plan, at.label),
+		OnSample: func(x record.Sample) { settling.sample(x); watch.sample(x) },
 	})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -66,8 +68,8 @@ func (s *Session) runArm(ctx context.Context, r *groupRun, at armAt) (*record.Ar
 		}
 		return nil, err
 	}
-	h := &arm{s: s, r: r, rig: rig, side: side, rec: a}
-	failure := s.act(actx, h)
+	h := &arm{s: s, r: r, rig: rig, side: side, rec: a, watch: watch}
+	failure := s.act(actx, h, settling)
 	watch.stop()
 	closeErr := rig.Close(context.WithoutCancel(ctx), a)
 	a.MonoEndNS = s.Clock.Mono()
@@ -100,14 +102,15 @@ func (s *Session) runArm(ctx context.Context, r *groupRun, at armAt) (*record.Ar
 	return a, nil
 }
 
-// act settles, judges before-gates and runs the body.
-func (s *Session) act(ctx context.Context, h *arm) error {
+// act settles, judges before-gates, applies host settings and runs the body.
+func (s *Session) act(ctx context.Context, h *arm, settling *settleWatch) error {
 	h.step("settle")
-	if err := s.Sleep(ctx, h.r.plan.Settle); err != nil {
+	if err := s.settle(ctx, h, settling); err != nil {
 		return err
 	}
 	h.settled = s.Clock.Mono()
 	h.step("gates")
+	s.hostWords(ctx, h)
 	h.rec.Samples = h.rig.Samples()
 	for _, g := range h.r.plan.Gates {
 		if g.Phase != plan.PhaseBefore || h.rec.Purpose != "measured" {
@@ -121,6 +124,9 @@ func (s *Session) act(ctx context.Context, h *arm) error {
 		if f.Outcome != record.Pass && f.Required {
 			return errSkip
 		}
+	}
+	if err := s.hostSettings(ctx, h); err != nil {
+		return err
 	}
 	body := h.r.plan.Body
 	if body == nil {
@@ -329,14 +335,24 @@ func overhead(a *record.Arm) int64 {
 	return max(left, 0)
 }
 
-// sensors is what gates and guards of a group need.
-func sensors(g *plan.Group) []string {
-	var out []string
+// sensors is what gates, guards and settling of a group need on a side. A guard's Also may be missing.
+func sensors(g *plan.Group, side string) []string {
+	out := g.Settling.Sensors()
 	for _, x := range g.Gates {
-		out = append(out, x.Needs...)
+		for _, n := range x.Needs {
+			if !strings.HasPrefix(n, hostPrefix) {
+				out = append(out, n)
+			}
+		}
 	}
 	for _, x := range g.Guards {
+		if !gate.Applies(x, side) {
+			continue
+		}
 		out = append(out, x.Sensor)
+		if x.While != nil {
+			out = append(out, x.While.Sensor)
+		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -347,16 +363,30 @@ type watches struct {
 	mu     sync.Mutex
 	guards []plan.Guard
 	each   []*gate.Watch
+	side   string
 	cancel context.CancelCauseFunc
 	done   bool
 }
 
-func newWatches(guards []plan.Guard, cancel context.CancelCauseFunc) *watches {
-	w := &watches{guards: guards, cancel: cancel}
+func newWatches(guards []plan.Guard, side string, cancel context.CancelCauseFunc) *watches {
+	w := &watches{guards: guards, side: side, cancel: cancel}
 	for _, g := range guards {
 		w.each = append(w.each, gate.NewWatch(g))
 	}
+	w.on("")
 	return w
+}
+
+// on says which step runs now.
+func (w *watches) on(step string) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, g := range w.each {
+		g.On(w.side, step)
+	}
 }
 
 func (w *watches) sample(x record.Sample) {
@@ -390,6 +420,7 @@ type arm struct {
 	rig      Rig
 	side     plan.Side
 	rec      *record.Arm
+	watch    *watches
 	launched bool
 	settled  int64
 	failure  error // of the engine, kept even when a body's language wraps it
@@ -399,6 +430,7 @@ var _ plan.Arm = (*arm)(nil)
 
 func (h *arm) step(name string) {
 	h.rig.Mark(name)
+	h.watch.on(name)
 	h.s.event(record.Event{Kind: "arm.step", Group: h.r.g.Name, GroupID: h.r.g.ID, Arm: h.rec.Label, Text: name, ArmOf: h.rec})
 }
 
