@@ -4,6 +4,8 @@ package measure
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -38,7 +40,9 @@ type RealOptions struct {
 	Workflow  string        // for whoever waits for our locks
 	Wait      time.Duration // for another flow on this machine; 0 is not at all
 	OnWait    func(words string)
-	Allow     []string // environment variables engines may inherit besides the defaults
+	KernelLog string         // "" is /dev/kmsg
+	Run       machine.Runner // of host commands; nil starts processes
+	Allow     []string       // environment variables engines may inherit besides the defaults
 }
 
 // Real measures on this machine. It is used by one session.
@@ -49,6 +53,8 @@ type Real struct {
 
 	mu       sync.Mutex
 	lock     *machine.Lock
+	used     *usage            // what the lock is on
+	gpus     []string          // chosen for "gpus:N", so that all groups of a session use the same
 	versions map[string]string // by binary digest
 }
 
@@ -110,54 +116,45 @@ func (m *Real) Close() error {
 	return err
 }
 
-// hold takes the host for the session.
-func (m *Real) hold(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.lock != nil {
-		return nil
-	}
-	who := machine.Holder{Session: m.o.SessionID, Workflow: m.o.Workflow}
-	if m.o.Wait > 0 && m.o.OnWait != nil {
-		if l, err := machine.Acquire(ctx, m.o.LockDir, []string{"host"}, who, 0); err == nil {
-			m.lock = l
-			return nil
-		}
-		m.o.OnWait("waiting for another flow on this machine")
-	}
-	l, err := machine.Acquire(ctx, m.o.LockDir, []string{"host"}, who, m.o.Wait)
-	if err != nil {
-		return err
-	}
-	m.lock = l
-	return nil
-}
-
 // Open locks the machine and starts the sampler.
 func (m *Real) Open(ctx context.Context, t run.Task) (run.Rig, error) {
-	if err := m.hold(ctx); err != nil {
+	used, err := m.hold(ctx, t.Group)
+	if err != nil {
 		return nil, err
 	}
 	out := filepath.Join(m.o.Work, t.ArmID)
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, &diag.Error{Kind: diag.Machine, Op: "arm folder", Err: err, Fix: "free some disk space, or set TMPDIR to a folder with room"}
 	}
-	s, err := hardware.StartSampler(ctx, hardware.SamplerOptions{Sources: m.sources, Interval: m.o.Interval, Now: machine.Monotonic,
-		Need: t.Sensors, OnSample: t.OnSample})
+	sources, own, err := m.sourcesOf(ctx, t)
 	if err != nil {
 		_ = os.RemoveAll(out)
 		return nil, err
 	}
-	return &rig{m: m, t: t, out: out, sampler: s}, nil
+	s, err := hardware.StartSampler(ctx, hardware.SamplerOptions{Sources: sources, Interval: m.o.Interval, Now: machine.Monotonic,
+		Need: t.Sensors, OnSample: t.OnSample})
+	if err != nil {
+		err = errors.Join(err, closeSources(own))
+		_ = os.RemoveAll(out)
+		return nil, err
+	}
+	return &rig{m: m, t: t, out: out, sampler: s, sampling: machine.Monotonic(), sources: sources, own: own, used: used, beside: machine.Neighbours(m.o.LockDir)}, nil
 }
 
 // rig is one arm on this machine.
 type rig struct {
-	m       *Real
-	t       run.Task
-	out     string
-	sampler *hardware.Sampler
-	proc    *process
+	m        *Real
+	t        run.Task
+	out      string
+	sampler  *hardware.Sampler
+	sampling int64             // when the sampler began
+	sources  []hardware.Source // the machine's, and the arm's own
+	own      []hardware.Source // the arm's: its collectors and files
+	proc     *process
+	used     *usage
+	beside   []string // other sessions on the machine when the arm began
+	applied  *machine.Applied
+	kernel   *machine.KernelLog
 
 	mu    sync.Mutex
 	steps []record.Step
@@ -190,7 +187,7 @@ func (r *rig) Launch(ctx context.Context, e plan.Engine) (plan.Process, error) {
 		return nil, err
 	}
 	o := engine.Options{Supervisor: []string{r.m.o.Exe, "supervise"}, Now: machine.Monotonic, Allow: r.m.o.Allow}
-	ep, err := engine.Start(ctx, o, engine.Launch{Engine: e, Command: c, Vars: vars, Out: r.out, Root: r.m.o.Root})
+	ep, err := r.bound(ctx, o, engine.Launch{Engine: e, Command: c, Vars: vars, Out: r.out, Root: r.m.o.Root})
 	if err != nil {
 		return nil, launchError(err)
 	}
@@ -239,6 +236,9 @@ func (r *rig) vars(e plan.Engine) (map[string]string, error) {
 }
 
 func (r *rig) prompt(p plan.Prompt) (string, error) {
+	if p.Random > 0 {
+		return randomWords(p.Random, p.Seed), nil
+	}
 	if p.File == "" {
 		return p.Text, nil
 	}
@@ -250,7 +250,7 @@ func (r *rig) prompt(p plan.Prompt) (string, error) {
 	if err != nil {
 		return "", &diag.Error{Kind: diag.Workflow, Op: "prompt_file", Msg: p.File, Err: err}
 	}
-	return string(b), nil
+	return head(string(b), p.Bytes), nil
 }
 
 // Close ends the engine, reads what it left, and fills in the facts.
@@ -262,17 +262,21 @@ func (r *rig) Close(ctx context.Context, a *record.Arm) error {
 			r.proc.client.Close()
 		}
 	}
+	err = errors.Join(err, r.restore(ctx))
 	r.mu.Lock()
 	r.end(machine.Monotonic())
 	a.Steps = r.steps
 	r.mu.Unlock()
-	r.sampler.Stop()
+	sampled := r.sampler.Stop()
 	a.Samples = r.sampler.Samples()
+	a.Metrics = append(a.Metrics, samplerMetrics(sampled, machine.Monotonic()-r.sampling, len(a.Samples))...)
 	a.MonoEndNS = machine.Monotonic()
-	a.Neighbours = machine.Neighbours(r.m.o.LockDir)
+	r.neighbours(a)
+	r.kernelLog(a)
 	if r.proc != nil {
 		r.proc.facts(ctx, a)
 	}
+	err = errors.Join(err, closeSources(r.own))
 	if !r.m.o.Keep {
 		err = errors.Join(err, os.RemoveAll(r.out))
 	}
@@ -293,11 +297,15 @@ type process struct {
 	stopped       bool
 	ran           bool
 	elapsed       *float64
+	load          *record.Load
+	stable        *bool    // whether a warm-up until stable became so
+	texts         []string // prompts that were sent, without their nonces
+	notes         []string // warnings of the arm
 }
 
 // Confirm reads the evidence now. What shows only later is read again at the stop.
 func (p *process) Confirm(ctx context.Context) ([]record.Evidence, error) {
-	ev := p.ep.Confirm(ctx, p.r.t.Levers, "ready")
+	ev := append(p.ep.Confirm(ctx, withoutHost(p.r.t.Levers), "ready"), p.confirmHost(ctx, "ready")...)
 	p.mu.Lock()
 	p.evidence = append(p.evidence, ev...)
 	p.mu.Unlock()
@@ -334,9 +342,15 @@ func (p *process) Generate(ctx context.Context, w plan.Workload, mark string) ([
 		case <-rctx.Done():
 		}
 	}()
-	rows := p.client.Run(rctx, prompts, w.Concurrency)
+	rows, err := p.send(rctx, w, prompts, mark)
+	if err == nil && mark == record.MarkMeasured && p.attached() && w.Nonce {
+		rows = append(rows, p.client.Run(rctx, p.identity(prompts, len(rows)), 1)...)
+	}
 	cancel()
 	<-ended
+	if err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	p.requests = append(p.requests, rows...)
 	p.mu.Unlock()
@@ -434,6 +448,9 @@ func (p *process) runCommand(ctx context.Context, mark string) error {
 func (p *process) prompts(w plan.Workload, mark string) ([]client.Prompt, error) {
 	p.mu.Lock()
 	index := len(p.requests)
+	if w.Stable != nil && mark == record.MarkMeasured { // the same in every arm, however long it took to warm up
+		index = max(index, w.Stable.AtMost*len(w.Cases))
+	}
 	p.mu.Unlock()
 	info, err := plan.Effective(p.e, p.r.t.Side.Stack)
 	if err != nil {
@@ -448,7 +465,7 @@ func (p *process) prompts(w plan.Workload, mark string) ([]client.Prompt, error)
 		q := client.Prompt{Case: c.Name, Index: index + len(out), Repeat: repeat, Mark: mark, Text: text, MaxTokens: c.MaxTokens,
 			Temperature: w.Temperature, Seed: w.Seed, IgnoreEOS: w.IgnoreEOS, Body: body}
 		if w.Nonce {
-			q.Nonce = nonce(p.r.t.GroupSeed, q.Index)
+			q.Nonce = nonce(p.nonceSeed(), q.Index)
 		}
 		out = append(out, q)
 	}
@@ -456,6 +473,9 @@ func (p *process) prompts(w plan.Workload, mark string) ([]client.Prompt, error)
 		repeats, prompts := w.Repeat, c.Prompts
 		if mark == record.MarkWarm {
 			repeats, prompts = w.Warmup, c.Prompts[:1]
+			if w.Stable != nil {
+				repeats = w.Stable.AtMost
+			}
 		}
 		texts := make([]string, len(prompts))
 		for i, x := range prompts {
@@ -467,6 +487,9 @@ func (p *process) prompts(w plan.Workload, mark string) ([]client.Prompt, error)
 			for _, text := range texts {
 				add(c, text, n)
 			}
+		}
+		if mark == record.MarkMeasured {
+			p.texts = append(p.texts, texts...)
 		}
 	}
 	return out, nil
@@ -492,11 +515,14 @@ func (p *process) Stop(ctx context.Context) error {
 	p.mu.Unlock()
 	if first {
 		cctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		ev := p.ep.Confirm(cctx, p.r.t.Levers, "stop")
-		cancel()
+		ev := append(p.ep.Confirm(cctx, withoutHost(p.r.t.Levers), "stop"), p.confirmHost(cctx, "stop")...)
 		p.mu.Lock()
 		p.evidence = append(p.evidence, ev...)
+		dead, notes := p.deadKnobs(cctx, p.evidence)
+		p.evidence, p.notes = append(p.evidence, dead...), append(p.notes, notes...)
+		p.recount(cctx)
 		p.mu.Unlock()
+		cancel()
 	}
 	return p.ep.Stop(ctx)
 }
@@ -513,7 +539,7 @@ func (p *process) facts(ctx context.Context, a *record.Arm) {
 		}
 		info.Version = p.r.m.version(ctx, p.e, info.BinarySHA)
 	}
-	a.Process, a.Evidence, a.Requests = info, p.evidence, p.requests
+	a.Process, a.Evidence, a.Requests, a.Load = info, p.evidence, p.requests, p.load
 	for i := range a.Requests {
 		a.Requests[i].Values = metric.Request(&a.Requests[i])
 	}
@@ -525,8 +551,9 @@ func (p *process) facts(ctx context.Context, a *record.Arm) {
 		File:   func(path string) ([]byte, error) { return os.ReadFile(p.file(path)) },
 		Log:    info.Log,
 		Stdout: stdout, Before: p.before, After: p.after, Elapsed: p.elapsed,
-		Sensors: hardware.Sensors(p.r.m.sources), Needed: needed(p.r.t.Group),
+		Sensors: hardware.Sensors(p.r.sources), Needed: needed(p.r.t.Group),
 	})...)
+	a.Warnings = append(append(a.Warnings, p.notes...), warnings(a, p.texts)...)
 }
 
 // needed are the metrics that the group will ask for beside the engine's own.
@@ -570,4 +597,28 @@ func (m *Real) version(ctx context.Context, e plan.Engine, sha string) string {
 	m.versions[key] = v
 	m.mu.Unlock()
 	return v
+}
+
+// attached: flow did not launch the engine, so that it lives on between arms.
+func (p *process) attached() bool { return p.e.URL != "" }
+
+// nonceSeed is the group's, so that prompts are equal between arms; an engine that lives on between arms
+// would find them in its cache, so there it carries the arm as well.
+func (p *process) nonceSeed() uint64 {
+	if !p.attached() {
+		return p.r.t.GroupSeed
+	}
+	h := sha256.Sum256([]byte(p.r.t.ArmID))
+	return p.r.t.GroupSeed ^ binary.LittleEndian.Uint64(h[:])
+}
+
+// identity is one request more, without a nonce and greedy: by its text the output of sides is compared
+// whose other prompts differ.
+func (p *process) identity(ps []client.Prompt, n int) []client.Prompt {
+	if len(ps) == 0 {
+		return nil
+	}
+	q := ps[0]
+	q.Index, q.Mark, q.Nonce, q.Temperature, q.ScheduledNS = ps[0].Index+n, record.MarkIdentity, "", 0, nil
+	return []client.Prompt{q}
 }
