@@ -15,7 +15,7 @@ import (
 )
 
 func newDoctorCommand(a *app) *cobra.Command {
-	var asJSON bool
+	var asJSON, restore bool
 	var from roots
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -23,6 +23,9 @@ func newDoctorCommand(a *app) *cobra.Command {
 		Long:  "Show what identifies this machine, which sensors can be sampled, and for the others why not and how to get them.",
 		Args:  workflowArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if restore {
+				return doctorRestore(cmd.Context(), a, from.proc, from.sys, asJSON)
+			}
 			m := machine.Identity(cmd.Context(), from.proc, from.sys)
 			srcs := hardware.Open(hardware.Options{Proc: from.proc, Sys: from.sys, Now: machine.Monotonic, NVML: true})
 			defer func() {
@@ -59,6 +62,7 @@ func newDoctorCommand(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	cmd.Flags().BoolVar(&restore, "restore", false, "put back host settings that a flow which is gone has left changed")
 	from.add(cmd)
 	return cmd
 }

@@ -223,6 +223,9 @@ func open(ctx context.Context, a *app, w *workflow, rs *record.Session, d *db.DB
 		r.measurer, sleep = m, m.Sleep
 		r.clock = run.Clock{Mono: m.Clock().Mono, Wall: machine.Wall} // the session is now, its arms were then
 	} else {
+		if err := r.putBack(ctx); err != nil {
+			return nil, err
+		}
 		m, err := r.real(f)
 		if err != nil {
 			return nil, err
