@@ -53,6 +53,7 @@ var groupKind = &kind[*plan.Group]{
 	attrs: map[string]func(*plan.Group) starlark.Value{
 		"name":       func(g *plan.Group) starlark.Value { return text(g.Name) },
 		"role":       func(g *plan.Group) starlark.Value { return text(g.Role) },
+		"design":     func(g *plan.Group) starlark.Value { return textOrNone(g.Design) },
 		"order":      func(g *plan.Group) starlark.Value { return text(g.Order) },
 		"primary":    func(g *plan.Group) starlark.Value { return text(g.Primary) },
 		"better":     func(g *plan.Group) starlark.Value { return text(g.Better) },
@@ -81,6 +82,7 @@ const twoSides = `{"A": side(engine), "B": side(engine, stack = [my_lever])}`
 
 func groupFamily() Family {
 	return Family{"Groups", "One experiment: sides in an order, measured, gated, judged.", []Builtin{
+		superiorBuiltin(),
 		{
 			Name:    "side",
 			Doc:     "What is compared: an engine with a stack, and perhaps its own workload. A profile brings its stack along, below the one given.",
@@ -169,23 +171,27 @@ func groupCall(c *Call) (starlark.Value, error) {
 	g := plan.Group{MinEffect: .01, Retry: 2}
 	var body starlark.Callable
 	var work *plan.Workload
+	gatesSaid := false
 	err := c.Unpack(1,
 		value.Param{Name: "name", Required: true, Into: nonEmpty(&g.Name), Doc: "how reports name it"},
 		value.Param{Name: "sides", Required: true, Into: sidesInto(&g.Sides), Example: twoSides, Doc: "dict from label to side(…), the control first"},
 		value.Param{Name: "order", Default: "None", Into: orderInto(&g.Order), Example: `"ABBA"`, Doc: "labels in time: \"BAAB\", or with spaces \"U S1 U S2 U\"; a list of labels does too. By default alternating quads"},
 		value.Param{Name: "workload", Default: "None", Into: pointTo(workloadKind, &work), Doc: "what every side is asked; a server engine needs one"},
 		value.Param{Name: "body", Default: "None", Into: value.Callable(&body), Doc: "function of an arm that acts it out; by default launch, confirm, warm, measure, stop"},
-		value.Param{Name: "gates", Default: "[]", Into: gatesInto(&g.Gates), Doc: "gate(…) values"},
+		value.Param{Name: "gates", Default: "None", Into: said(&gatesSaid, gatesInto(&g.Gates)), Doc: "gate(…) values; a screen or a qualification must say them, [] where no condition has to hold"},
 		value.Param{Name: "guards", Default: "[]", Into: listOf(guardKind, &g.Guards, true), Doc: "guard(…) values"},
 		value.Param{Name: "stops", Default: "[]", Into: listOf(stopKind, &g.Stops, true), Doc: "stop(…) values"},
 		value.Param{Name: "primary", Default: "None", Into: value.String(&g.Primary), Doc: "the metric that the verdict is about; by default decode_tok_s, or the first metric with a direction of a command engine"},
 		value.Param{Name: "better", Default: "None", Into: value.OneOf(&g.Better, "higher", "lower"), Doc: "the direction of primary; by default what the metric says"},
 		value.Param{Name: "costs", Default: "{}", Into: costsInto(&g.Costs), Example: `{"prefill_tok_s": "-3%"}`, Doc: "secondary metrics with the change that is still accepted; None only reports it"},
-		value.Param{Name: "min_effect", Default: `"1%"`, Into: value.Percent(&g.MinEffect), Doc: "the smallest gain worth having"},
+		value.Param{Name: "min_effect", Default: `"1%"`, Into: minEffectInto(&g.MinEffect, &g.Superior), Doc: "the smallest gain worth having; superior(by = …) asks the whole interval to lie beyond it"},
 		value.Param{Name: "role", Default: `"screen"`, Into: value.OneOf(&g.Role, record.RoleScreen, record.RoleQualification, record.RoleLadder, record.RoleNoiseFloor, record.RoleSweep), Doc: "what the group is for; only a noise-floor may compare a thing with itself"},
+		value.Param{Name: "design", Default: "None", Into: value.OneOf(&g.Design, plan.Designs()...), Doc: "a factorial design: sides are combinations of levers on the control's stack, and the verdicts are of levers; by default sides are compared with the control"},
 		value.Param{Name: "retry", Default: "2", Into: value.Int(&g.Retry), Doc: "times a block may be done again"},
-		value.Param{Name: "settle", Default: `"0s"`, Into: value.Duration(&g.Settle), Doc: "pause before each arm"},
+		value.Param{Name: "settle", Default: `"0s"`, Into: settleInto(&g.Settle, &g.Settling), Doc: "pause before each arm, or settle(…): what is waited for"},
+		value.Param{Name: "host", Default: "[]", Into: listOf(hostKind, &g.Host, true), Example: `[host.governor("performance")]`, Doc: "host.…() settings that every arm runs under, put back after it"},
 		value.Param{Name: "probe", Default: "None", Into: pointTo(probeKind, &g.Probe), Doc: "probe(…): an arm that must be inside a band first"},
+		value.Param{Name: "collectors", Default: "[]", Into: listOf(collectorKind, &g.Collectors, true), Doc: "collector(…) values: sources of samples beside the machine's own, running while an arm does"},
 		value.Param{Name: "warm_arm", Default: "False", Into: value.Bool(&g.WarmArm), Doc: "run one unmeasured arm of the control before the group"},
 	)
 	if err != nil {
@@ -233,6 +239,9 @@ func groupCall(c *Call) (starlark.Value, error) {
 	made, err := plan.NewGroup(g)
 	if err != nil {
 		return nil, c.wrap(err)
+	}
+	if why := made.Ungated(); why != "" && !gatesSaid {
+		return nil, c.Errorf(`gates = [counts_agree(), output_identical(), no_swap_growth()] from @flow//gates.star, or gates = [] where no condition has to hold`, "group %q: %s", g.Name, why)
 	}
 	return &Decl[*plan.Group]{groupKind, made}, nil
 }

@@ -15,56 +15,20 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"flow/starlark/diag"
+	"flow/workflows/plan"
 	"flow/workflows/record"
 )
 
 // Collector is one external source of samples. Its sensors are NAME.what.
 type Collector struct {
-	Name    string
-	Command []string      // either this…
-	File    string        // …or this
-	Format  string        // one of Formats
-	Every   time.Duration // run the command anew this often; 0: it runs until the end and prints by itself
-	Stale   time.Duration // without a line for so long nothing counts as measured; 10 s, or three times Every, when zero
-	Wait    time.Duration // how long the first line may take; 5 s, or twice Every, when zero
-	Dir     string        // where the command runs and a relative file is; "" is here
-}
-
-var collectorName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
-
-// families are the first words of flow's own sensors, which a collector must not take.
-var families = []string{"meminfo", "vmstat", "loadavg", "stat", "disk", "psi", "cpufreq", "cpu", "net", "uptime", "power", "engine", "self",
-	"procs", "rapl", "hwmon", "thermal", "nvme", "amdgpu", "nvml", "pagecache"}
-
-// Check refuses what cannot be collected.
-func (c Collector) Check() error {
-	bad := func(fix, format string, args ...any) error {
-		return &diag.Error{Kind: diag.Workflow, Op: "collector", Msg: fmt.Sprintf(format, args...), Fix: fix}
-	}
-	switch {
-	case !collectorName.MatchString(c.Name):
-		return bad(`collector("wall", …)`, "got name %q, want small letters, digits and _", c.Name)
-	case slices.Contains(families, c.Name):
-		return bad(fmt.Sprintf("collector(%q, …)", "my_"+c.Name), "name %q is that of sensors of flow's own", c.Name)
-	case (len(c.Command) == 0) == (c.File == ""):
-		return bad(fmt.Sprintf(`collector(%q, command = ["meter", "--csv"], format = "csv")`, c.Name), "collector %q: give exactly one of command and file", c.Name)
-	case newFormat(c.Format) == nil:
-		return bad(fmt.Sprintf("format = %q", diag.Nearest(c.Format, Formats())), "collector %q: got format %q, want one of %s", c.Name, c.Format, strings.Join(Formats(), ", "))
-	case c.Every < 0 || c.Stale < 0 || c.Wait < 0:
-		return bad(`every = "1s"`, "collector %q: a duration is negative", c.Name)
-	case c.Every > 0 && c.File != "":
-		return bad(`stale = "5s"`, "collector %q: every is for a command; a file is written by somebody else", c.Name)
-	case c.Every > 0 && c.Every < 50*time.Millisecond:
-		return bad(`every = "100ms"`, "collector %q: got every %v, want at least 50ms: starting a program costs the engine's cores", c.Name, c.Every)
-	}
-	return nil
+	plan.Collector
+	Dir string // where the command runs and a relative file is; "" is here
 }
 
 // collected is an open collector.

@@ -21,11 +21,7 @@ type format interface {
 	reset()
 }
 
-// Formats are the names of the formats that a collector may have.
-func Formats() []string {
-	return []string{"csv", "jsonl", "key=value", "powermetrics", "powermetrics-plist", "nvidia-smi", "rocm-smi", "ipmitool"}
-}
-
+// newFormat is the reader of one of plan.CollectorFormats; nil where there is none.
 func newFormat(name string) format {
 	switch name {
 	case "csv":

@@ -121,6 +121,9 @@ func NewGroup(g Group) (*Group, error) {
 	if err := g.checkContrast(); err != nil {
 		return nil, err
 	}
+	if err := g.checkStops(); err != nil {
+		return nil, err
+	}
 	if err := g.checkDesign(); err != nil {
 		return nil, err
 	}
@@ -146,6 +149,9 @@ func NewGroup(g Group) (*Group, error) {
 	}
 	if g.MinEffect < 0 || g.MinEffect >= 1 {
 		return nil, refuse(&g, `write min_effect = "1%"`, "got min_effect %v, want 0 to 1", g.MinEffect)
+	}
+	if err := g.checkCollectors(); err != nil {
+		return nil, err
 	}
 	names := map[string]bool{}
 	for _, x := range g.Gates {
