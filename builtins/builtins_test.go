@@ -25,6 +25,10 @@ func newEnv() *builtins.Env {
 	e := builtins.NewEnv()
 	e.Decided = func(g *record.Group) string { return g.Stopped }
 	e.Hopeless = func(g *record.Group) string { return g.Reason }
+	e.Rules = map[string]func(*record.Group) string{}
+	for _, name := range []string{"always_valid", "futile", "equivalent"} {
+		e.Rules[name] = func(g *record.Group) string { return g.Reason }
+	}
 	return e
 }
 

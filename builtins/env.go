@@ -19,6 +19,8 @@ type Env struct {
 
 	// Decided and Hopeless read a group's record; "" is go on. nil makes stats.decided and stats.hopeless raise.
 	Decided, Hopeless func(*record.Group) string
+	// Rules are the other rules over a group's record, by the name that stats gives them.
+	Rules map[string]func(*record.Group) string
 
 	params  []*ParamInfo
 	shapes  shapes

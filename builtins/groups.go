@@ -178,7 +178,7 @@ func groupCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "order", Default: "None", Into: orderInto(&g.Order), Example: `"ABBA"`, Doc: "labels in time: \"BAAB\", or with spaces \"U S1 U S2 U\"; a list of labels does too. By default alternating quads"},
 		value.Param{Name: "workload", Default: "None", Into: pointTo(workloadKind, &work), Doc: "what every side is asked; a server engine needs one"},
 		value.Param{Name: "body", Default: "None", Into: value.Callable(&body), Doc: "function of an arm that acts it out; by default launch, confirm, warm, measure, stop"},
-		value.Param{Name: "gates", Default: "None", Into: said(&gatesSaid, gatesInto(&g.Gates)), Doc: "gate(…) values; a screen or a qualification must say them, [] where no condition has to hold"},
+		value.Param{Name: "gates", Default: "None", Into: said(&gatesSaid, gatesInto(&g.Gates)), Doc: "gate(…) values; a group that says that it is a screen or a qualification must say them, [] where no condition has to hold"},
 		value.Param{Name: "guards", Default: "[]", Into: listOf(guardKind, &g.Guards, true), Doc: "guard(…) values"},
 		value.Param{Name: "stops", Default: "[]", Into: listOf(stopKind, &g.Stops, true), Doc: "stop(…) values"},
 		value.Param{Name: "primary", Default: "None", Into: value.String(&g.Primary), Doc: "the metric that the verdict is about; by default decode_tok_s, or the first metric with a direction of a command engine"},
@@ -240,7 +240,8 @@ func groupCall(c *Call) (starlark.Value, error) {
 	if err != nil {
 		return nil, c.wrap(err)
 	}
-	if why := made.Ungated(); why != "" && !gatesSaid {
+	// The role as it was said: what is only called a screen for want of a word is warned about, not refused.
+	if why := g.Ungated(); why != "" && !gatesSaid {
 		return nil, c.Errorf(`gates = [counts_agree(), output_identical(), no_swap_growth()] from @flow//gates.star, or gates = [] where no condition has to hold`, "group %q: %s", g.Name, why)
 	}
 	return &Decl[*plan.Group]{groupKind, made}, nil

@@ -17,7 +17,7 @@ func statsFamily() Family {
 	list := func(name string, into *[]float64, doc string) value.Param {
 		return value.Param{Name: name, Required: true, Into: numbersInto(into), Doc: doc}
 	}
-	return Family{"Statistics", "Estimates work on logarithms and give ratios: effect = 0.02 is +2 %. The order of the arms is part of the design, so ask the estimator of the order that was run.", []Builtin{
+	return Family{"Statistics", "Estimates work on logarithms and give ratios: effect = 0.02 is +2 %. The order of the arms is part of the design, so ask the estimator of the order that was run.", append([]Builtin{
 		statsBuiltin("median", "Median of numbers, None of none.", `stats.median([3, 1, 2])`, func(c *Call) (starlark.Value, error) {
 			var x []float64
 			if err := c.Unpack(1, list("values", &x, "numbers")); err != nil || len(x) == 0 {
@@ -148,12 +148,12 @@ func statsFamily() Family {
 		statsBuiltin("hopeless", "The reason why the group can no longer show a gain of min_effect, or None.", `stop("hopeless", check = lambda group: stats.hopeless(group))`, func(c *Call) (starlark.Value, error) {
 			return c.groupRule(c.env.hopeless())
 		}),
-	}}
+	}, append(lookingBuiltins(), manyBuiltins()...)...)}
 }
 
 // statsBuiltin names a function of stats and keeps it out of stops where it is not valid at every look.
 func statsBuiltin(name, doc, example string, f func(*Call) (starlark.Value, error)) Builtin {
-	anytime := stats.ValidAtAnyLook(name) || name == "decided" || name == "hopeless"
+	anytime := stats.ValidAtAnyLook(name) || name == "decided" || name == "hopeless" || isGroupRule(name)
 	if !anytime {
 		doc += " Not valid between blocks: it raises inside a stop."
 	}

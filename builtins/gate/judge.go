@@ -24,7 +24,7 @@ import (
 func Judge(g *record.Group, past []*record.Group) {
 	Borrow(g, past)
 	v := look(g, looksAtResults(g), true)
-	g.Comparisons, g.Verdict, g.Reason, g.Warnings = v.comparisons, v.verdict, v.reason, v.warnings
+	g.Comparisons, g.Verdict, g.Reason, g.Warnings = v.comparisons, v.verdict, v.reason, append(v.warnings, Traps(g)...)
 }
 
 // verdict is what one judgement says.
@@ -33,8 +33,9 @@ type verdict struct {
 	verdict     string
 	reason      string
 	warnings    []string
-	blocks      int // valid ones
-	looks       int // how many the group may take; 0 when none is taken
+	blocks      int            // valid ones
+	looks       int            // how many the group may take; 0 when none is taken
+	any         *stats.Anytime // the group's rule holds at any look
 	plan        bool
 }
 
@@ -89,11 +90,10 @@ func looksOf(g *record.Group) int { return max(1, g.Cap-firstLook(g)+1) }
 // look judges the group as it stands; sequential gives the interval the level of its looks, plan asks how
 // many blocks are still needed.
 func look(g *record.Group, sequential, plan bool) verdict {
-	v := verdict{plan: plan}
-	rule := stats.Rule{MinEffect: g.MinEffect, Lower: g.Better == "lower"}
-	if sequential {
+	v := verdict{plan: plan, any: anytimeOf(g)}
+	rule := ruleOf(g, sequential)
+	if sequential && v.any == nil {
 		v.looks = looksOf(g)
-		rule.P = stats.PocockP(v.looks)
 	}
 	if sideOf(g, g.Control) == nil {
 		return v.end(record.Invalid, "the control %q is not one of the sides", g.Control)
@@ -131,6 +131,16 @@ func look(g *record.Group, sequential, plan bool) verdict {
 	return v
 }
 
+// ruleOf is what the group's verdicts are held to: at the level of its looks where it is sequential. An
+// always-valid group has its price in its intervals.
+func ruleOf(g *record.Group, sequential bool) stats.Rule {
+	r := stats.Rule{MinEffect: g.MinEffect, Lower: g.Better == "lower", Superior: g.Superior}
+	if sequential && anytimeOf(g) == nil {
+		r.P = stats.PocockP(looksOf(g))
+	}
+	return r
+}
+
 // groupFinding is a required gate of the group's scope that did not pass on the latest arm that it saw.
 func groupFinding(g *record.Group) string {
 	latest := map[string]record.Finding{}
@@ -158,6 +168,10 @@ func groupFinding(g *record.Group) string {
 
 // compareAll fills in one comparison per side, metric and case.
 func (v *verdict) compareAll(g *record.Group, blocks []BlockState, rule stats.Rule) {
+	if g.Design != "" {
+		v.factorial(g, blocks, rule)
+		return
+	}
 	for _, side := range g.Sides {
 		if side.Label == g.Control {
 			continue
@@ -195,7 +209,17 @@ func (v *verdict) compare(g *record.Group, blocks []BlockState, side, metric, cs
 		}
 		return cmp
 	}
-	e, ok := c.estimate(lent(g, metric, cs))
+	noise := lent(g, metric, cs)
+	if v.any != nil {
+		noise = nil
+	}
+	e, ok := c.estimate(noise)
+	if v.any != nil && ok {
+		var can bool
+		if e, can = c.anytime(e, *v.any); !can && metric == g.Primary {
+			v.warn("%s has no rule that holds at any look: its interval holds at one", metric)
+		}
+	}
 	effect, finite := stats.Ratio(e.Diff)
 	if !ok || !finite {
 		cmp.Verdict, cmp.Reason = record.Inconclusive, "no ratio can be taken: the values are not all positive"
@@ -219,7 +243,12 @@ func (v *verdict) compare(g *record.Group, blocks []BlockState, side, metric, cs
 			target = math.Abs(effect)
 		}
 		k, df := c.design(e)
-		if n, ok := rule.BlocksNeeded(e, e.N, target, k, df); ok && n > 0 {
+		n, ok := rule.BlocksNeeded(e, e.N, target, k, df)
+		if e.Any != nil {
+			n, ok = stats.AnytimeBlocks(math.Log1p(target), e.ArmSD*math.Sqrt(k(1)), gOf(e.Any), .05, func(n int) float64 { return math.Max(1, df(n)) })
+			n -= e.N
+		}
+		if ok && n > 0 {
 			cmp.BlocksNeeded = &n
 			cmp.Reason += fmt.Sprintf("; about %d more until %s can be shown", n, share(target))
 		}
@@ -250,7 +279,7 @@ func published(cmp *record.Comparison, c collected, blocks []BlockState) {
 // recorded is an estimate as a fact: ratios, at the rule's level.
 func recorded(e stats.Estimate, effect float64, rule stats.Rule, looks int) *record.Estimate {
 	r := &record.Estimate{Method: e.Method, Effect: effect, Log: e.Diff, DF: e.DF, Level: rule.Level(), Blocks: e.N,
-		Borrowed: e.Borrowed, BorrowedDF: e.BorrowedDF, ValidAnytime: looks > 0, Looks: looks}
+		Borrowed: e.Borrowed, BorrowedDF: e.BorrowedDF, ValidAnytime: looks > 0 || e.Any != nil, Looks: looks}
 	if low, high, ok := e.Interval(rule.Level()); ok {
 		r.SE = finite(e.SE)
 		r.Low, r.High = finite(math.Expm1(low)), finite(math.Expm1(high))
@@ -274,7 +303,12 @@ func finite(x float64) *float64 {
 func (v *verdict) cost(g *record.Group, blocks []BlockState, side, metric, cs string, rule stats.Rule) record.Comparison {
 	better := directionOf(g, metric)
 	rule.MinEffect, rule.Lower = 0, better == "lower"
-	cmp := v.compare(g, blocks, side, metric, cs, rule)
+	return v.held(g, v.compare(g, blocks, side, metric, cs, rule), better)
+}
+
+// held marks a comparison as a cost and holds it against its limit; better is the metric's direction.
+func (v *verdict) held(g *record.Group, cmp record.Comparison, better string) record.Comparison {
+	metric, cs, side := cmp.Metric, cmp.Case, cmp.Side
 	cmp.Cost, cmp.BlocksNeeded = true, nil
 	if cmp.Estimate != nil {
 		cmp.Reason = effectWords(cmp.Estimate)
@@ -392,11 +426,15 @@ func (v *verdict) join(g *record.Group) {
 		same = same && r.verdict == rungs[0].verdict
 		words = append(words, fmt.Sprintf("%s %s (%s)", r.side, r.verdict, r.reason))
 	}
+	word := "rung"
+	if g.Design != "" {
+		word = "lever"
+	}
 	if same {
-		v.end(rungs[0].verdict, "every rung: %s", strings.Join(words, "; "))
+		v.end(rungs[0].verdict, "every %s: %s", word, strings.Join(words, "; "))
 		return
 	}
-	v.end(record.Inconclusive, "rungs differ: %s", strings.Join(words, "; "))
+	v.end(record.Inconclusive, "%ss differ: %s", word, strings.Join(words, "; "))
 }
 
 // joinCases is the verdict over the cases of one side.

@@ -135,7 +135,9 @@ func ValidAtAnyLook(name string) bool {
 	switch name {
 	case "median", "range", "mean", "sd", "gain_of_medians", "pair_deltas", // descriptions, no claim
 		"order_bias", "mde", "pocock_p", "look_level", // about designs, not about results
-		"pooled", // noise from arms that are not part of the comparison
+		"pooled", "floor", // noise from arms that are not part of the comparison
+		"min_pairs", "best_of_nulls", "expected_gain", "interaction", // about designs and choices
+		"sign_e", "multiply_e", "ebh", // evidence that pays for its looks
 		"quad_e", "quad_e_critical", "e_value":
 		return true
 	}

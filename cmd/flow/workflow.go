@@ -53,7 +53,7 @@ func loadWorkflow(ctx context.Context, path string, o loadOptions) (*workflow, e
 	w.loader = &script.Loader{Root: os.DirFS(w.root), Library: library.FS, Print: o.print}
 	w.env = builtins.NewEnv()
 	w.env.StandIns = o.standIns
-	w.env.Decided, w.env.Hopeless = gate.Decided, gate.Hopeless
+	w.env.Decided, w.env.Hopeless, w.env.Rules = gate.Decided, gate.Hopeless, gate.Rules()
 	for k, v := range o.params {
 		w.env.Params[k] = v
 	}

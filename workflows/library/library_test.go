@@ -29,6 +29,10 @@ func newLoader(files fstest.MapFS) *script.Loader {
 	env.StandIns = true
 	env.Decided = func(g *record.Group) string { return g.Stopped }
 	env.Hopeless = func(g *record.Group) string { return g.Reason }
+	env.Rules = map[string]func(*record.Group) string{}
+	for _, name := range []string{"always_valid", "futile", "equivalent"} {
+		env.Rules[name] = func(g *record.Group) string { return g.Reason }
+	}
 	env.Attach(l)
 	return l
 }
@@ -75,9 +79,9 @@ func TestLoads(t *testing.T) {
 func TestNames(t *testing.T) {
 	want := map[string][]string{
 		"gates.star":             {"all_requests_ok", "cold_prompt_cache", "counts_agree", "exact_tokens", "lever_confirmed", "no_swap_growth", "output_identical", "output_matches", "sensor_ceiling", "sensor_floor"},
-		"stops.star":             {"after", "decided", "hopeless"},
-		"orders.star":            {"ABBA", "ABBABAAB", "BAAB", "around", "mirrored", "quads"},
-		"screens.star":           {"ladder", "noise_floor", "qualification", "screen"},
+		"stops.star":             {"after", "always_valid", "budget", "decided", "equivalent", "exactly", "futile", "hopeless"},
+		"orders.star":            {"ABAB", "ABBA", "ABBABAAB", "BAAB", "around", "interleaved", "mirrored", "quads", "shared", "thue_morse"},
+		"screens.star":           {"ladder", "noise_floor", "qualification", "screen", "sweep"},
 		"select.star":            {"next_lever"},
 		"bodies.star":            {"standard"},
 		"engines/sim.star":       {"sim_bench", "sim_lever", "sim_server"},
