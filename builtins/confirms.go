@@ -124,6 +124,16 @@ func confirmFamily() Family {
 				return &Decl[plan.Confirm]{confirmKind, plan.Confirm{Kind: plan.ConfirmEnviron}}, nil
 			},
 		}, {
+			Name:    "confirm.host",
+			Doc:     "Every host setting of the lever reads back as it was set, and reads otherwise on sides without the lever. A lever of host settings alone has it by itself.",
+			Example: `lever("boost-off", host = host.boost(False), confirm = confirm.host())`,
+			Func: func(c *Call) (starlark.Value, error) {
+				if err := c.Unpack(0); err != nil {
+					return nil, err
+				}
+				return &Decl[plan.Confirm]{confirmKind, plan.Confirm{Kind: plan.ConfirmHost}}, nil
+			},
+		}, {
 			Name:    "confirm.none",
 			Doc:     "Nothing shows that the lever took effect. The reason is printed with every verdict of it.",
 			Example: `confirm.none("the engine prints nothing about it")`,

@@ -233,6 +233,10 @@ func guardCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "below", Default: "None", Into: value.Maybe(&g.Below, value.Float), Doc: "a breach when it reads less"},
 		value.Param{Name: "growth", Default: "False", Into: value.Bool(&g.Growth), Doc: "watch the growth since the arm began, not the reading"},
 		value.Param{Name: "hold", Default: `"0s"`, Into: value.Duration(&g.Hold), Doc: "how long a breach must last; 0 is one sample"},
+		value.Param{Name: "also", Default: "[]", Into: value.Strings(&g.Also), Example: `["psi.user.memory.full_avg10_pct"]`, Doc: "sensors that may be missing on a machine: the worst of them and sensor is judged"},
+		value.Param{Name: "sides", Default: "[]", Into: value.Strings(&g.Sides), Example: `["B"]`, Doc: "only on these sides; [] is all"},
+		value.Param{Name: "step", Default: `""`, Into: value.OneOf(&g.Step, "", "settle", "launch", "confirm", "warm", "measure", "stop"), Example: `"measure"`, Doc: "only while this step of an arm runs; empty is the whole arm"},
+		value.Param{Name: "while_above", Default: "None", Into: whileInto(&g.While), Example: `("nvml.0.util_pct", 50)`, Doc: "only while another sensor reads more: a clock is judged while the device is busy"},
 	)
 	if err != nil {
 		return nil, err

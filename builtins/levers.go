@@ -19,17 +19,24 @@ var leverKind = &kind[plan.Lever]{
 	digest: func(l plan.Lever) (string, error) { return l.Declared(), nil },
 	label:  func(l plan.Lever) string { return fmt.Sprintf("%q", l.Name) },
 	attrs: map[string]func(plan.Lever) starlark.Value{
-		"name":           func(l plan.Lever) starlark.Value { return text(l.Name) },
-		"hash":           func(l plan.Lever) starlark.Value { return text(l.Key()) },
-		"factor":         func(l plan.Lever) starlark.Value { return text(l.Factor) },
-		"level":          func(l plan.Lever) starlark.Value { return starlark.MakeInt(l.Level) },
-		"env":            func(l plan.Lever) starlark.Value { return textDict(l.Env) },
-		"unset":          func(l plan.Lever) starlark.Value { return texts(l.Unset) },
-		"args":           leverArgs,
-		"without":        func(l plan.Lever) starlark.Value { return texts(l.Without) },
-		"binary":         func(l plan.Lever) starlark.Value { return textOrNone(l.Binary) },
-		"config":         func(l plan.Lever) starlark.Value { return textDict(l.Config) },
-		"request":        func(l plan.Lever) starlark.Value { return fromJSON(l.Request) },
+		"name":    func(l plan.Lever) starlark.Value { return text(l.Name) },
+		"hash":    func(l plan.Lever) starlark.Value { return text(l.Key()) },
+		"factor":  func(l plan.Lever) starlark.Value { return text(l.Factor) },
+		"level":   func(l plan.Lever) starlark.Value { return starlark.MakeInt(l.Level) },
+		"env":     func(l plan.Lever) starlark.Value { return textDict(l.Env) },
+		"unset":   func(l plan.Lever) starlark.Value { return texts(l.Unset) },
+		"args":    leverArgs,
+		"without": func(l plan.Lever) starlark.Value { return texts(l.Without) },
+		"binary":  func(l plan.Lever) starlark.Value { return textOrNone(l.Binary) },
+		"config":  func(l plan.Lever) starlark.Value { return textDict(l.Config) },
+		"request": func(l plan.Lever) starlark.Value { return fromJSON(l.Request) },
+		"host": func(l plan.Lever) starlark.Value {
+			out := make([]starlark.Value, len(l.Host))
+			for i, h := range l.Host {
+				out[i] = &Decl[plan.HostSetting]{hostKind, h}
+			}
+			return frozen(out)
+		},
 		"confirm":        leverConfirms,
 		"changes_output": func(l plan.Lever) starlark.Value { return starlark.Bool(l.ChangesOutput) },
 		"requires":       func(l plan.Lever) starlark.Value { return texts(l.Requires) },
@@ -126,6 +133,7 @@ func leverFamily() Family {
 
 func leverCall(c *Call) (starlark.Value, error) {
 	var l plan.Lever
+	var setup, restore []string
 	err := c.Unpack(1,
 		value.Param{Name: "name", Required: true, Into: nonEmpty(&l.Name), Doc: "unique in a stack; its identity in history, with the change"},
 		value.Param{Name: "env", Default: "{}", Into: environment(&l.Env), Example: `{"GGML_SCHED": 1}`, Doc: "environment variables; values are strings or ints"},
@@ -135,6 +143,9 @@ func leverCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "binary", Default: `""`, Into: value.String(&l.Binary), Doc: "another executable in place of the command's first word"},
 		value.Param{Name: "config", Default: "{}", Into: configFiles(&l.Config), Example: `{"engine.json": {"cache": 4600}}`, Doc: "config files replaced whole: text, or a dict written as JSON, TOML or YAML by the file's extension"},
 		value.Param{Name: "request", Default: "{}", Into: jsonObject(&l.Request), Example: `{"cache_prompt": False}`, Doc: "members of the request body set or replaced; None removes one"},
+		value.Param{Name: "host", Default: "[]", Into: listOf(hostKind, &l.Host, true), Example: `[host.governor("performance")]`, Doc: "host.…() settings in force while the arm runs, and put back after it; what can be read back is its own evidence"},
+		value.Param{Name: "setup", Default: "[]", Into: command(&setup), Example: `["swapoff", "-a"]`, Doc: "host command run before the engine starts, as a list; it never goes through a shell"},
+		value.Param{Name: "restore", Default: "[]", Into: command(&restore), Example: `["swapon", "-a"]`, Doc: "host command that undoes setup: when the arm ends, or at flow's next start when flow was killed"},
 		value.Param{Name: "confirm", Default: "None", Into: listOf(confirmKind, &l.Confirm, true), Doc: "what proves that it took effect: one or a list that holds together. It must be said, if only as confirm.none(\"why\")"},
 		value.Param{Name: "changes_output", Default: "False", Into: value.Bool(&l.ChangesOutput), Doc: "whether it may change the text: output gates then compare within the side only"},
 		value.Param{Name: "requires", Default: "[]", Into: namesOf(&l.Requires), Doc: "names of levers that must stand in the stack too"},
@@ -145,12 +156,15 @@ func leverCall(c *Call) (starlark.Value, error) {
 		return nil, err
 	}
 	l.Pos = c.Pos()
+	if err := leverHost(c, &l, setup, restore); err != nil {
+		return nil, err
+	}
 	if len(l.Confirm) == 0 {
 		return nil, c.Errorf(fmt.Sprintf("lever(%q, …, confirm = confirm.log(r\"what the engine prints\"))\nor confirm = confirm.none(\"why nothing shows it\")", l.Name),
 			"lever %q has no confirm: nothing would show that it took effect", l.Name)
 	}
-	if len(l.Env)+len(l.Unset)+len(l.Args)+len(l.Without)+len(l.Config) == 0 && l.Binary == "" && l.Request == "" {
-		return nil, errorAt(l.Pos, "lever", fmt.Sprintf("lever %q changes nothing", l.Name), fmt.Sprintf("lever(%q, args = {\"-ub\": 1024}, …), or env =, unset =, without =, binary =, config =, request =", l.Name))
+	if len(l.Env)+len(l.Unset)+len(l.Args)+len(l.Without)+len(l.Config)+len(l.Host) == 0 && l.Binary == "" && l.Request == "" {
+		return nil, errorAt(l.Pos, "lever", fmt.Sprintf("lever %q changes nothing", l.Name), fmt.Sprintf("lever(%q, args = {\"-ub\": 1024}, …), or env =, unset =, without =, binary =, config =, request =, host =", l.Name))
 	}
 	for _, k := range l.Unset {
 		if _, both := l.Env[k]; both {
@@ -171,6 +185,37 @@ func leverCall(c *Call) (starlark.Value, error) {
 		}
 	}
 	return leverValue(l), nil
+}
+
+// leverHost joins the lever's host settings, and gives them their evidence where there is no other.
+func leverHost(c *Call, l *plan.Lever, setup, restore []string) error {
+	switch {
+	case len(setup) > 0 && len(restore) == 0:
+		return c.Errorf(`restore = ["swapon", "-a"], or restore = ["true"] when nothing is left behind`, "lever %q has setup without restore: nothing would undo it", l.Name)
+	case len(restore) > 0 && len(setup) == 0:
+		return c.Errorf(`setup = ["swapoff", "-a"], restore = ["swapon", "-a"]`, "lever %q has restore without setup", l.Name)
+	case len(setup) > 0:
+		l.Host = append(l.Host, plan.HostSetting{Name: plan.HostCommand, Setup: setup, Restore: restore})
+	}
+	readable := len(l.Host) > 0
+	seen := map[string]bool{}
+	for _, h := range l.Host {
+		if seen[h.Key()] {
+			return c.Errorf("keep one of them", "lever %q sets %s twice", l.Name, h.Key())
+		}
+		seen[h.Key()] = true
+		readable = readable && h.Readable()
+	}
+	other := len(l.Env)+len(l.Unset)+len(l.Args)+len(l.Without)+len(l.Config) > 0 || l.Binary != "" || l.Request != ""
+	if readable && !other && len(l.Confirm) == 0 {
+		l.Confirm = []plan.Confirm{{Kind: plan.ConfirmHost}}
+	}
+	for _, x := range l.Confirm {
+		if x.Kind == plan.ConfirmHost && !slices.ContainsFunc(l.Host, plan.HostSetting.Readable) {
+			return c.Errorf(`confirm = confirm.none("why nothing shows it"), or confirm.log(…)`, "lever %q confirms by the host and has no host setting that reads back", l.Name)
+		}
+	}
+	return nil
 }
 
 func factorCall(c *Call) (starlark.Value, error) {

@@ -271,7 +271,7 @@ func (s Settings) write(ctx context.Context, p point, v string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(v)
+	_, err = f.WriteString(v + "\n") // as echo does
 	return errors.Join(err, f.Close())
 }
 
