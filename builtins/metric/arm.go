@@ -25,7 +25,7 @@ func Arm(a *record.Arm, defs []plan.Metric, in Inputs) []record.Metric {
 	for _, c := range t.cases {
 		t.put(compatible(a, c)...)
 	}
-	t.put(t.sensors.energies()...)
+	t.put(t.sensors.energies(a)...)
 	declared := map[string]bool{}
 	for _, d := range defs {
 		declared[d.Name] = true

@@ -1,7 +1,7 @@
 package metric
 
-// What sensors did during the measured step: summaries on demand and energy. Samples come at their own
-// times, so a value at an edge of the step lies between two of them.
+// What sensors did during the measured step: summaries on demand. Samples come at their own times, so a
+// value at an edge of the step lies between two of them. Energy has a file of its own.
 
 import (
 	"fmt"
@@ -11,21 +11,27 @@ import (
 	"flow/workflows/record"
 )
 
-// minUpdates is how many updates of its source a window of energy must hold. Counters step (NVML's every
-// 100 ms), so each edge is off by up to one update: at 50 that is 2 % and less.
-const minUpdates = 50
-
-// minCoverage is the share of a window that samples must cover.
-const minCoverage = .95
-
-// summaries of a sensor over the measured step, by the suffix of the metric's name.
-var summaries = []struct{ suffix, rule string }{
-	{"_mean", "mean of samples"},
-	{"_max", "largest sample"},
-	{"_min", "smallest sample"},
-	{"_growth", "largest sample less the first"},
-	{"_diff", "difference of the counter between the edges of the measured step"},
+// summaries of a sensor, by the suffix of the metric's name. Before it may stand a phase: NAME_decode_mean
+// is over the time in which a measured request decoded, NAME_prefill_mean over that until the first token.
+var summaries = []struct {
+	suffix, rule string
+	least        int // samples without which there is none
+}{
+	{"_mean", "mean of samples", 1},
+	{"_max", "largest sample", 1},
+	{"_min", "smallest sample", 1},
+	{"_p05", "5th percentile of samples", 20},
+	{"_p50", "median of samples", 3},
+	{"_p95", "95th percentile of samples", 20},
+	{"_p99", "99th percentile of samples", 100},
+	{"_growth", "largest sample less the first", 1},
+	{"_rise", "largest sample less the last one before the engine was launched", 1},
+	{"_diff", "difference of the counter between the edges of the measured step", 1},
+	{"_per_s", "difference of the counter between the edges of the measured step, by its seconds", 1},
 }
+
+// phases are the parts of the measured step that a summary may be about.
+var phases = []string{"_prefill", "_decode"}
 
 // window is one measured step.
 type window struct{ from, to int64 }
@@ -34,6 +40,8 @@ type window struct{ from, to int64 }
 type sensors struct {
 	by      map[string][]record.Sample
 	windows []window
+	phase   map[string][]window // by the name of the phase
+	launch  int64               // when the engine was launched, 0 when unknown
 	known   map[string]record.Sensor
 	shared  []string // neighbours of the arm
 }
@@ -54,59 +62,177 @@ func newSensors(a *record.Arm, in Inputs) *sensors {
 			s.windows = append(s.windows, window{st.StartNS, st.EndNS})
 		}
 	}
+	s.phase = map[string][]window{"": s.windows, "_prefill": phaseOf(a, true), "_decode": phaseOf(a, false)}
+	if a.Process != nil {
+		s.launch = a.Process.LaunchNS
+	}
 	return s
+}
+
+// phaseOf is when at least one measured request was in its prefill, or in its decode. With several at once
+// a moment may be of both: what the machine did then was for both.
+func phaseOf(a *record.Arm, prefill bool) []window {
+	var ws []window
+	for i := range a.Requests {
+		r := &a.Requests[i]
+		if r.Mark != record.MarkMeasured {
+			continue
+		}
+		first := r.FirstContentNS
+		if r.FirstReasoningNS != nil && (first == nil || *r.FirstReasoningNS < *first) {
+			first = r.FirstReasoningNS
+		}
+		if first == nil {
+			continue
+		}
+		w := window{from: *first}
+		switch {
+		case prefill && r.SentNS != nil:
+			w = window{*r.SentNS, *first}
+		case !prefill && r.LastContentNS != nil:
+			w.to = *r.LastContentNS
+		}
+		if w.to > w.from {
+			ws = append(ws, w)
+		}
+	}
+	sort.Slice(ws, func(i, j int) bool { return ws[i].from < ws[j].from })
+	var out []window
+	for _, w := range ws {
+		if n := len(out); n > 0 && w.from <= out[n-1].to {
+			out[n-1].to = max(out[n-1].to, w.to)
+			continue
+		}
+		out = append(out, w)
+	}
+	return out
 }
 
 // summary answers a name such as "nvml.0.power_w_mean"; ok is false where it is not of a sensor.
 func (s *sensors) summary(name string) (m record.Metric, ok bool) {
 	for _, k := range summaries {
 		sensor, has := strings.CutSuffix(name, k.suffix)
-		if !has || (s.by[sensor] == nil && s.known[sensor].Name == "") {
+		if !has {
 			continue
 		}
-		v := s.of(sensor, k.suffix)
+		phase := ""
+		if s.by[sensor] == nil && s.known[sensor].Name == "" {
+			for _, p := range phases {
+				if rest, has := strings.CutSuffix(sensor, p); has {
+					sensor, phase = rest, p
+				}
+			}
+			if s.by[sensor] == nil && s.known[sensor].Name == "" {
+				continue
+			}
+		}
+		unit := s.known[sensor].Unit
+		if k.suffix == "_per_s" && unit != "" {
+			unit += "/s"
+		}
+		windows := s.phase[phase]
+		v := missing("the arm has no measured step")
+		if len(s.windows) > 0 && len(windows) == 0 {
+			v = missing("no measured request was in its " + phase[1:])
+		}
+		var coverage *float64
+		if len(windows) > 0 {
+			v, coverage = s.of(sensor, k.suffix, k.least, windows)
+		}
 		if v.v != nil {
 			v.rule = k.rule
+			if phase != "" {
+				v.rule = strings.Replace(k.rule+", while a request was in its "+phase[1:], "between the edges of the measured step", "between the edges of the phase", 1)
+			}
 		}
-		return v.metric(Def{Name: name, Unit: s.known[sensor].Unit, Source: sensor}), true
+		m = v.metric(Def{Name: name, Unit: unit, Source: sensor})
+		m.Coverage = coverage
+		return m, true
 	}
 	return record.Metric{}, false
 }
 
-func (s *sensors) of(sensor, suffix string) value {
-	if len(s.windows) == 0 {
-		return missing("the arm has no measured step")
-	}
-	if suffix == "_diff" {
-		total, n := 0.0, 0
-		for _, w := range s.windows {
-			d, in, _, why := counterGrowth(s.by[sensor], w)
+func (s *sensors) of(sensor, suffix string, least int, windows []window) (value, *float64) {
+	if suffix == "_diff" || suffix == "_per_s" {
+		total, n, seconds, covered := 0.0, 0, 0.0, 0.0
+		for _, w := range windows {
+			d, in, c, why := counterGrowth(s.by[sensor], w)
 			if why != "" {
-				return missing(why)
+				return missing(why), nil
 			}
-			total, n = total+d, n+in
+			long := float64(w.to-w.from) / 1e9
+			total, n, seconds, covered = total+d, n+in, seconds+long, covered+c*long
+		}
+		if suffix == "_per_s" {
+			total /= seconds
 		}
 		v := number(total, "")
 		v.n = n
-		return v
+		c := covered / seconds
+		return v, &c
 	}
 	var xs []float64
-	for _, w := range s.windows {
+	length, covered := 0.0, 0.0
+	for _, w := range windows {
 		for _, x := range inside(s.by[sensor], w) {
 			xs = append(xs, x.Value)
 		}
+		long := float64(w.to - w.from)
+		length, covered = length+long, covered+share(clipped(s.by[sensor], w), w)*long
 	}
+	c := covered / length
 	if len(xs) == 0 {
-		return missing("no sample of " + sensor + " in the measured step")
+		return missing("no sample of " + sensor + " in the measured step"), &c
 	}
-	least, most, total := xs[0], xs[0], 0.0
+	if len(xs) < least {
+		v := missing(fmt.Sprintf("too few: %d samples of %s, want %d", len(xs), sensor, least))
+		v.n = len(xs)
+		return v, &c
+	}
+	total := 0.0
 	for _, x := range xs {
-		least, most, total = min(least, x), max(most, x), total+x
+		total += x
 	}
-	r := map[string]float64{"_mean": total / float64(len(xs)), "_max": most, "_min": least, "_growth": most - xs[0]}[suffix]
-	v := number(r, "")
+	sorted := append([]float64(nil), xs...)
+	sort.Float64s(sorted)
+	most := sorted[len(sorted)-1]
+	var v value
+	switch suffix {
+	case "_mean":
+		v = number(total/float64(len(xs)), "")
+	case "_max":
+		v = number(most, "")
+	case "_min":
+		v = number(sorted[0], "")
+	case "_growth":
+		v = number(most-xs[0], "")
+	case "_rise":
+		before, ok := s.before(sensor)
+		if !ok {
+			return missing("no sample of " + sensor + " before the engine was launched"), &c
+		}
+		v = number(most-before, "")
+	case "_p05":
+		v = number(percentile(sorted, .05), "")
+	case "_p50":
+		v = number(percentile(sorted, .50), "")
+	case "_p95":
+		v = number(percentile(sorted, .95), "")
+	case "_p99":
+		v = number(percentile(sorted, .99), "")
+	}
 	v.n = len(xs)
-	return v
+	return v, &c
+}
+
+// before is the last sample before the engine was launched.
+func (s *sensors) before(sensor string) (float64, bool) {
+	xs := s.by[sensor]
+	i := sort.Search(len(xs), func(i int) bool { return xs[i].MonoNS > s.launch })
+	if s.launch == 0 || i == 0 {
+		return 0, false
+	}
+	return xs[i-1].Value, true
 }
 
 // inside is the samples of a window, edges included.
@@ -185,116 +311,4 @@ func usualStep(at []record.Sample, changes bool) int64 {
 		return 0
 	}
 	return int64(median(ds))
-}
-
-// energySource is a sensor from which joules come.
-type energySource struct {
-	sensor  string
-	prefix  string  // of the metric: "nvml.0."
-	counter bool    // cumulative energy; otherwise power in watts
-	scale   float64 // to joules
-}
-
-// energySources finds what measures energy, one per prefix: a hardware counter where there is one,
-// because it misses nothing between samples.
-func (s *sensors) energySources() []energySource {
-	kinds := []struct {
-		suffix  string
-		counter bool
-		scale   float64
-	}{{"energy_j", true, 1}, {"energy_mj", true, 1e-3}, {"energy_uj", true, 1e-6}, {"power_w", false, 1}}
-	var out []energySource
-	seen := map[string]bool{}
-	for _, k := range kinds {
-		for _, name := range sortedKeys(s.by) {
-			prefix, ok := strings.CutSuffix(name, k.suffix)
-			if !ok || seen[prefix] || (prefix != "" && !strings.HasSuffix(prefix, ".") && !strings.HasSuffix(prefix, "_")) {
-				continue
-			}
-			seen[prefix] = true
-			out = append(out, energySource{name, prefix, k.counter, k.scale})
-		}
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].prefix < out[j].prefix })
-	return out
-}
-
-// energies is every PREFIX.energy_j of the measured steps.
-func (s *sensors) energies() []record.Metric {
-	var out []record.Metric
-	for _, src := range s.energySources() {
-		d := Def{Name: src.prefix + "energy_j", Unit: "J", Better: lower, Source: src.sensor}
-		v, coverage := s.energy(src)
-		m := v.metric(d)
-		m.Coverage = coverage
-		out = append(out, m)
-	}
-	return out
-}
-
-func (s *sensors) energy(src energySource) (v value, coverage *float64) {
-	if len(s.windows) == 0 {
-		return missing("the arm has no measured step"), nil
-	}
-	if len(s.shared) > 0 && !strings.HasPrefix(src.sensor, "nvml.") {
-		return missing("shared: another engine ran on the host meanwhile"), nil
-	}
-	xs := s.by[src.sensor]
-	total, n, length, covered := 0.0, 0, 0.0, 0.0
-	for _, w := range s.windows {
-		if why := s.tooShort(src, w); why != "" {
-			return missing(why), nil
-		}
-		var j, c float64
-		var in int
-		if src.counter {
-			var why string
-			if j, in, c, why = counterGrowth(xs, w); why != "" {
-				return missing(why), nil
-			}
-		} else {
-			at := clipped(xs, w)
-			j, in, c = trapezoid(at), len(inside(xs, w)), share(at, w)
-		}
-		long := float64(w.to - w.from)
-		total, n, length, covered = total+j*src.scale, n+in, length+long, covered+c*long
-	}
-	c := covered / length
-	if c < minCoverage {
-		v = missing(fmt.Sprintf("samples cover %.0f %% of the measured step, want %.0f %%", c*100, minCoverage*100))
-	} else if src.counter {
-		v = number(total, "difference of the hardware counter between the edges of the measured step")
-	} else {
-		v = number(total, "trapezoid over samples, edges of the measured step interpolated")
-	}
-	v.n = n
-	return v, &c
-}
-
-// tooShort says why a window is too short for a figure of energy.
-func (s *sensors) tooShort(src energySource, w window) string {
-	at := clipped(s.by[src.sensor], w)
-	if len(at) < 2 {
-		return "no samples around the measured step"
-	}
-	period := int64(s.known[src.sensor].PeriodMS) * 1e6
-	if period == 0 {
-		period = usualStep(at, src.counter)
-	}
-	if period == 0 {
-		return "the counter did not move"
-	}
-	if n := float64(w.to-w.from) / float64(period); n < minUpdates {
-		return fmt.Sprintf("too short: %.0f updates of the source in %.1f s, want %d", n, float64(w.to-w.from)/1e9, minUpdates)
-	}
-	return ""
-}
-
-// trapezoid is the integral of watts over time.
-func trapezoid(at []record.Sample) float64 {
-	j := 0.0
-	for i := 1; i < len(at); i++ {
-		j += (at[i].Value + at[i-1].Value) / 2 * float64(at[i].MonoNS-at[i-1].MonoNS) / 1e9
-	}
-	return j
 }
