@@ -282,12 +282,21 @@ func TestLockedDatabase(t *testing.T) {
 	if !errors.As(err, &e) || e.Kind != diag.Machine || !strings.Contains(err.Error(), d.Path()+" is locked") || e.Fix == "" {
 		t.Errorf("got %v, want the file named as locked", err)
 	}
+	var wait int
+	must(t, d.writer.QueryRow(`pragma busy_timeout`).Scan(&wait))
+	if wait != 1000 {
+		t.Errorf("the next write waits %d ms, want 1000: the lock was waited for once", wait)
+	}
 	// Reading goes on, and so does writing once the lock is gone: within the wait, without an error.
 	rows(t, d, `select count(*) from arms`, [][]any{{4}})
 	_, err = d.writer.Exec(`pragma busy_timeout = 10000`)
 	must(t, err)
 	time.AfterFunc(50*time.Millisecond, func() { _ = tx.Rollback() })
 	must(t, d.BeginSession(ctx, session("s3", 2)))
+	must(t, d.writer.QueryRow(`pragma busy_timeout`).Scan(&wait))
+	if wait != int(busyWait.Milliseconds()) {
+		t.Errorf("with the lock gone a write waits %d ms, want %s", wait, busyWait)
+	}
 }
 
 func TestFullDisk(t *testing.T) {

@@ -44,6 +44,8 @@ type DB struct {
 	marker   int64
 	durable  bool // what synchronous stands at on the writer's connection: FULL
 	sensors  map[string]int64
+
+	impatient bool // the last wait for another program's lock was in vain
 }
 
 // busyWait is how long a writer waits for another flow on the same file.
@@ -270,9 +272,11 @@ func (d *DB) write(ctx context.Context, op string, durable bool, fn func(tx *sql
 	}
 	tx, err := d.writer.BeginTx(ctx, nil)
 	if err != nil {
+		d.waitLess(ctx, d.writer, isBusy(err))
 		return d.fail(op, err)
 	}
 	defer func() { _ = tx.Rollback() }()
+	d.waitLess(ctx, tx, false)
 	if err := fn(tx); err != nil {
 		clear(d.sensors) // keys made in a transaction that did not happen
 		return d.fail(op, err)
@@ -282,4 +286,24 @@ func (d *DB) write(ctx context.Context, op string, durable bool, fn func(tx *sql
 		return d.fail(op, err)
 	}
 	return nil
+}
+
+// execer is the pool, or the transaction that has its only connection.
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// waitLess shortens the wait for a lock that was waited for in vain, and restores it when the lock was got:
+// a session that ends because its file is locked writes a few times more, and must not take minutes for it.
+func (d *DB) waitLess(ctx context.Context, on execer, less bool) {
+	if less == d.impatient {
+		return
+	}
+	wait := busyWait
+	if less {
+		wait = time.Second
+	}
+	if _, err := on.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d", wait.Milliseconds())); err == nil {
+		d.impatient = less
+	}
 }

@@ -32,10 +32,11 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"port-free":    portFree,
 	"session-id":   sessionID,
 	"signal":       sendSignal,
+	"tmpfs":        tmpfs,
 	"until":        until,
 }
 
-// condition knows [root] and [full-disk]: a small file system of its own can be mounted.
+// condition knows [tmpfs], whether a file system can be mounted here, and [race].
 func condition(cond string) (bool, error) {
 	switch cond {
 	case "race":
@@ -221,6 +222,21 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got := exitOf(ts.Exec(args[1], args[2:]...)); got != args[0] {
 		ts.Fatalf("got exit %s, want %s", got, args[0])
 	}
+}
+
+// tmpfs mounts a file system of a size below the script's folder, or gives it another size: tmpfs DIR 700k.
+func tmpfs(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: tmpfs DIR SIZE")
+	}
+	dir, how := ts.MkAbs(args[0]), "size="+args[1]
+	if _, err := os.Stat(dir); err == nil {
+		ts.Check(exec.Command("mount", "-o", "remount,"+how, dir).Run())
+		return
+	}
+	ts.Check(os.Mkdir(dir, 0o755))
+	ts.Check(exec.Command("mount", "-t", "tmpfs", "-o", how, "tmpfs", dir).Run())
+	ts.Defer(func() { _ = exec.Command("umount", "-l", dir).Run() })
 }
 
 // jsonLines wants every line of a file to be a JSON object: json-lines stdout.
