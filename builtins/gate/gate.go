@@ -6,6 +6,12 @@
 // and from noise that was written down before the group began (record.Group.Noise); what was left out is
 // named. An arm that a gate excludes keeps all its figures.
 //
+// A group compares sides with its control. A factorial group (record.Group.Design) compares levers instead:
+// its sides that ran are combinations, so that none of them is a finding, and what is judged is one side per
+// lever that no arm runs (record.Side.Estimated, labelled by the lever). So a verdict, a gain and a history
+// of a lever look the same whatever design they come from. The levers of a whole session are one family, and
+// Family judges them as one.
+//
 // Its neighbours: stats knows what an order of arms shows, run acts on what is found here.
 package gate
 

@@ -90,6 +90,9 @@ func sameThing(g, p *record.Group) bool {
 // unitsOf is the noise that the valid blocks of a finished group hold.
 // Of shared blocks, or of exclusive ones.
 func unitsOf(p *record.Group, metric, cs string, shared bool) []stats.Unit {
+	if p.Design != "" {
+		return nil // the residual of a factorial design holds interactions: it is no noise of an arm
+	}
 	blocks := slices.DeleteFunc(Blocks(p), func(b BlockState) bool {
 		return b.Valid && shared != slices.ContainsFunc(b.Arms, func(a *record.Arm) bool { return a != nil && len(a.Neighbours) > 0 })
 	})

@@ -66,6 +66,9 @@ const farLevel = .999
 // given up with a probability below half of the looks' 5 % by the first rule, .0005 a look by the second,
 // and, for normal noise and no drift, less than 1 % by the third (TestHopelessErrors).
 func Hopeless(g *record.Group) string {
+	if g.Design != "" {
+		return "" // every arm of a factorial design speaks for other levers too
+	}
 	blocks := Blocks(g)
 	whole := slices.DeleteFunc(slices.Clone(blocks), func(b BlockState) bool { return !b.Valid })
 	var cases []string

@@ -1,0 +1,349 @@
+package gate
+
+// The many levers of a session as one family. A group's verdict asks about itself alone; of twenty levers
+// that do nothing, one is better at 5 % in two sessions of three. So what a session's screens found is held
+// to a false discovery rate, what its qualifications claim to the chance of any false claim, and a claim
+// stands beside what the screens promised.
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"flow/builtins/stats"
+	"flow/workflows/record"
+)
+
+// FamilyRate is the false discovery rate of a session's screens, and the level of its claims.
+const FamilyRate = .05
+
+// FamilyReport is a session's screens and claims together.
+type FamilyReport struct {
+	Rate     float64
+	Rule     string // of the screens: BH, or e-BH where a group could stop at any look; "" without screens
+	Screens  []Member
+	Claims   []Member
+	OneSided string // the one-sidedness alarm in words, "" when there is none
+}
+
+// Member is one finding: a lever in a screen, a stack in a qualification.
+type Member struct {
+	Group    string  // its name
+	What     string  // the levers that the side adds
+	Case     string  // "" when the cases are one finding
+	Verdict  string  // of the comparison alone
+	Effect   float64 // ratio minus one, as measured
+	P        float64 // two-sided, with the price of the group's looks
+	E        float64 // e-value: of the group's always-valid rule, else what P is worth
+	Adjusted float64 // BH's or Holm's; for e-BH the e-value's reciprocal
+	Passes   bool    // in the family
+	Shrunk   *float64
+	Promised *float64 // of a claim: the product of what the screens measured of its levers
+	Expected *float64 // the same after shrinkage
+	Missing  []string // levers of a claim that no screen of the session measured
+	log, se  float64
+	hashes   []string
+}
+
+// Family judges a session's groups as one family. It is pure over the groups, and changes none of them.
+//
+// A screen's levers are members where there is a p: in screens, ladders, sweeps and factorial designs. Under
+// the rules all and worst a side's cases are one finding with the largest p of them; under each, every case is
+// one. The p of a group that looked is that of all its looks. Groups that are invalid are no members: no one
+// saw them.
+func Family(groups []*record.Group) FamilyReport {
+	r := FamilyReport{Rate: FamilyRate}
+	anytime := false
+	for _, g := range groups {
+		switch {
+		case g.Verdict == record.Invalid || g.Verdict == record.Infeasible || g.Verdict == "":
+		case g.Role == record.RoleNoiseFloor:
+		case g.Role == record.RoleQualification:
+			r.Claims = append(r.Claims, members(g)...)
+		default:
+			r.Screens = append(r.Screens, members(g)...)
+			anytime = anytime || anytimeOf(g) != nil
+		}
+	}
+	r.screens(anytime)
+	r.claims()
+	return r
+}
+
+// members are the findings of a group in its primary metric.
+func members(g *record.Group) []Member {
+	var out []Member
+	for _, s := range g.Sides {
+		if s.Label == g.Control || g.Design != "" && !s.Estimated {
+			continue
+		}
+		names, hashes := added(g, s)
+		if len(names) == 0 { // a lever taken away: of the stack, not of the family
+			continue
+		}
+		var side []Member
+		for i := range g.Comparisons {
+			c := &g.Comparisons[i]
+			if c.Side != s.Label || c.Cost || c.Metric != g.Primary {
+				continue
+			}
+			p, ok := pOf(c.Estimate)
+			e := stats.PToE(p)
+			if a := anytimeOf(g); a != nil {
+				e, ok = eOf(g, c, *a)
+				p = math.Min(1, 1/e)
+			}
+			if !ok {
+				continue
+			}
+			m := Member{Group: g.Name, What: strings.Join(names, " + "), Case: c.Case, Verdict: c.Verdict,
+				Effect: c.Estimate.Effect, P: math.Max(p, math.SmallestNonzeroFloat64), E: e, log: c.Estimate.Log, hashes: hashes}
+			if c.Estimate.SE != nil {
+				m.se = *c.Estimate.SE
+			}
+			side = append(side, m)
+		}
+		if len(side) > 1 && g.CaseRule != "each" {
+			worst := slices.MaxFunc(side, func(a, b Member) int { return compare(a.P, b.P) })
+			worst.Case = ""
+			if len(g.Sides) == 2 {
+				worst.Verdict = g.Verdict
+			} else {
+				worst.Verdict, _ = joinCases(g.CaseRule, comparisonsOf(g, s.Label))
+			}
+			side = []Member{worst}
+		}
+		out = append(out, side...)
+	}
+	return out
+}
+
+func comparisonsOf(g *record.Group, side string) []record.Comparison {
+	var cs []record.Comparison
+	for _, c := range g.Comparisons {
+		if c.Side == side && !c.Cost {
+			cs = append(cs, c)
+		}
+	}
+	return cs
+}
+
+func compare(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// added is what a side has and the control has not.
+func added(g *record.Group, s record.Side) (names, hashes []string) {
+	var base []record.Lever
+	if c := sideOf(g, g.Control); c != nil {
+		base = c.Stack
+	}
+	for _, l := range s.Stack {
+		if !slices.ContainsFunc(base, func(b record.Lever) bool { return b.Hash == l.Hash }) {
+			names, hashes = append(names, l.Name), append(hashes, l.Hash)
+		}
+	}
+	if len(s.Stack) == 0 && len(base) == 0 { // a record that names no levers
+		name := g.Name
+		if len(g.Sides) > 2 {
+			name += " " + s.Label
+		}
+		return []string{name}, []string{name}
+	}
+	return names, hashes
+}
+
+// pOf is the p of an estimate; of one at the last of several looks, the chance that any of them shows as much
+// by nothing. ok is false where no noise is known or none was left.
+func pOf(e *record.Estimate) (p float64, ok bool) {
+	if e == nil || e.SE == nil || !(*e.SE > 0) || !(e.DF > 0) {
+		return 0, false
+	}
+	p = 2 * stats.TTail(math.Abs(e.Log / *e.SE), e.DF)
+	if e.Looks > 1 {
+		p = math.Min(1, float64(e.Looks)*p) // Bonferroni; at p = .05 the exact price is lower by a third
+		if p > 1e-3 {
+			p = math.Min(p, stats.PocockCrossing(e.Looks, math.Sqrt2*math.Erfcinv(p/float64(e.Looks))))
+		}
+	}
+	return p, true
+}
+
+// eOf is the e-value of an always-valid group, from its arms.
+func eOf(g *record.Group, c *record.Comparison, rule stats.Anytime) (e float64, ok bool) {
+	if c.Estimate == nil {
+		return 1, false
+	}
+	got := collect(g, Blocks(g), c.Side, c.Metric, c.Case)
+	est, ok := got.estimate(nil)
+	if !ok {
+		return 1, false
+	}
+	if est, ok = got.anytime(est, rule); !ok {
+		return 1, false
+	}
+	return math.Min(math.Max(est.E(), math.SmallestNonzeroFloat64), math.MaxFloat64), true
+}
+
+func (r *FamilyReport) screens(anytime bool) {
+	ms := r.Screens
+	if len(ms) == 0 {
+		return
+	}
+	p, x, v := make([]float64, len(ms)), make([]float64, len(ms)), make([]float64, len(ms))
+	for i, m := range ms {
+		p[i], x[i], v[i] = m.P, m.log, m.se*m.se
+	}
+	r.Rule = "BH"
+	if anytime {
+		r.Rule = "e-BH"
+		e := make([]float64, len(ms))
+		for i := range e {
+			e[i] = ms[i].E
+		}
+		for i, pass := range stats.EBH(e, r.Rate) {
+			ms[i].Adjusted, ms[i].Passes = math.Min(1, 1/e[i]), pass
+		}
+	} else {
+		for i, q := range stats.BH(p) {
+			ms[i].Adjusted, ms[i].Passes = q, q <= r.Rate
+		}
+	}
+	if s, ok := stats.Shrink(x, v); ok && slices.Min(v) > 0 {
+		for i := range ms {
+			if e, ok := stats.Ratio(s.Mean[i]); ok {
+				ms[i].Shrunk = &e
+			}
+		}
+	}
+	if e, alarm := stats.OneSided(x); alarm {
+		way := "up"
+		if e.K < e.N-e.K {
+			way = "down"
+		}
+		r.OneSided = fmt.Sprintf("%d of %d screened effects point %s (p %.2g if levers did nothing): look for one cause behind all of them, "+
+			"such as a cold first arm or a clock that moved, with a noise-floor group", max(e.K, e.N-e.K), e.N, way, e.P)
+	}
+}
+
+func (r *FamilyReport) claims() {
+	p := make([]float64, len(r.Claims))
+	for i, m := range r.Claims {
+		p[i] = m.P
+	}
+	for i, q := range stats.Holm(p) {
+		m := &r.Claims[i]
+		m.Adjusted, m.Passes = q, q <= r.Rate
+		promised, shrunk, have, all := 0.0, 0.0, 0, true
+		for _, h := range m.hashes {
+			s := r.screened(h)
+			if s == nil {
+				continue
+			}
+			have++
+			promised += s.log
+			if s.Shrunk == nil {
+				all = false
+			} else {
+				shrunk += math.Log1p(*s.Shrunk)
+			}
+		}
+		if have == 0 {
+			continue
+		}
+		for j, name := range strings.Split(m.What, " + ") {
+			if j < len(m.hashes) && r.screened(m.hashes[j]) == nil {
+				m.Missing = append(m.Missing, name)
+			}
+		}
+		if e, ok := stats.Ratio(promised); ok {
+			m.Promised = &e
+		}
+		if e, ok := stats.Ratio(shrunk); ok && all {
+			m.Expected = &e
+		}
+	}
+}
+
+// screened is the latest screen of a lever alone, nil when there is none.
+func (r *FamilyReport) screened(hash string) *Member {
+	for i := len(r.Screens) - 1; i >= 0; i-- {
+		if m := &r.Screens[i]; len(m.hashes) == 1 && m.hashes[0] == hash {
+			return m
+		}
+	}
+	return nil
+}
+
+// Lines is the family in words, one finding a line; nil when there is nothing that a group does not say by
+// itself: fewer than two screens and no claim beside a screen.
+func (r FamilyReport) Lines() []string {
+	var out []string
+	if n := len(r.Screens); n > 1 {
+		rule := map[string]string{"BH": "Benjamini-Hochberg", "e-BH": "e-values, because a group could stop at any look"}[r.Rule]
+		out = append(out, fmt.Sprintf("%d screened effects as one family: of those that stand at most %.3g %% are false (%s); of %d levers that do nothing one passes by itself in %.0f %% of sessions",
+			n, 100*r.Rate, rule, n, 100*stats.FamilyError(n, .05)))
+		sorted := slices.Clone(r.Screens)
+		slices.SortStableFunc(sorted, func(a, b Member) int { return compare(a.Adjusted, b.Adjusted) })
+		for _, m := range sorted {
+			state := ""
+			switch {
+			case m.Passes:
+				state = "stands"
+			case m.Verdict == record.Better || m.Verdict == record.Worse:
+				state = "does not stand among " + fmt.Sprint(n) + ", although " + m.Verdict + " by itself"
+			default:
+				continue
+			}
+			out = append(out, fmt.Sprintf("%s%s %s%s: %s (%s %.2g)", m.What, caseWords(m.Case), signed(m.Effect), shrunkWords(m.Shrunk), state, adjustedName(r.Rule), m.Adjusted))
+		}
+	}
+	for _, m := range r.Claims {
+		if len(r.Claims) < 2 && m.Promised == nil {
+			continue
+		}
+		w := fmt.Sprintf("claim %s%s: %s from fresh arms", m.What, caseWords(m.Case), signed(m.Effect))
+		if m.Promised != nil {
+			w += ", where the screens showed " + signed(*m.Promised)
+			if m.Expected != nil {
+				w += fmt.Sprintf(" (%s shrunk)", signed(*m.Expected))
+			}
+			if len(m.Missing) > 0 {
+				w += ", " + strings.Join(m.Missing, " and ") + " not among them"
+			}
+		}
+		if len(r.Claims) > 1 {
+			state := "stands"
+			if !m.Passes {
+				state = "does not stand"
+			}
+			w += fmt.Sprintf("; %s among %d claims (Holm p %.2g)", state, len(r.Claims), m.Adjusted)
+		}
+		out = append(out, w)
+	}
+	if r.OneSided != "" {
+		out = append(out, r.OneSided)
+	}
+	return out
+}
+
+func adjustedName(rule string) string {
+	if rule == "e-BH" {
+		return "1/e"
+	}
+	return "q"
+}
+
+func shrunkWords(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return " (" + signed(*x) + " shrunk)"
+}
