@@ -29,7 +29,7 @@ type Pattern struct {
 func DefaultPatterns() []Pattern {
 	return []Pattern{
 		{"engines", regexp.MustCompile(`^(llama-(server|cli|bench|batched.*|run)|ollama|vllm\b.*|sglang\b.*|ds4\b.*|strata\b.*|koboldcpp.*|tabbyapi.*|tritonserver|trtllm-.*|text-generation-.*|lmdeploy|lms|mlx_lm\b.*|exo|whisper-.*|sd-server)$`)},
-		{"builds", regexp.MustCompile(`^(cc1|cc1plus|clang(\+\+)?(-[0-9]+)?|gcc|g\+\+|nvcc|cicc|ptxas|cudafe\+\+|hipcc|ld|ld\.lld|lld|mold|ninja|make|gmake|cmake|cargo|rustc|javac|bazel|tsc|swift-frontend)$`)},
+		{"builds", regexp.MustCompile(`^(cc1|cc1plus|clang(\+\+)?(-[0-9]+)?|gcc|g\+\+|nvcc|cicc|ptxas|cudafe\+\+|hipcc|ld|ld\.lld|lld|mold|ninja|go|compile|make|gmake|cmake|cargo|rustc|javac|bazel|tsc|swift-frontend)$`)},
 		{"agents", regexp.MustCompile(`^(claude|codex|aider|cursor(-agent)?|copilot.*|goose|opencode|gemini-cli)$`)},
 	}
 }
@@ -235,7 +235,10 @@ func nameOf(o Options, pid int) string {
 		return fmt.Sprintf("process %d", pid)
 	}
 	name := filepath.Base(words[0])
-	if len(words) > 1 && !strings.HasPrefix(words[1], "-") {
+	switch {
+	case len(words) > 2 && words[1] == "-m":
+		name += " -m " + words[2]
+	case len(words) > 1 && !strings.HasPrefix(words[1], "-"):
 		name += " " + filepath.Base(words[1])
 	}
 	return name

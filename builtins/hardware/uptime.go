@@ -19,6 +19,9 @@ func openUptime(o Options) Source {
 	u := &uptime{cells: cells{name: "uptime", pace: paceSlow}, asleep: asleep}
 	u.add(o, filepath.Join(o.Proc, "uptime"), record.Sensor{Name: "uptime.s", Unit: "s", Counter: true}, func(b []byte) (float64, bool) { return decimalOf(firstWord(b)) })
 	u.add(o, filepath.Join(o.Sys, "power/suspend_stats/success"), record.Sensor{Name: "uptime.suspends", Unit: "suspends", Counter: true}, scaled(1))
+	if x := &u.sensors[1]; !x.Available && o.OS == "linux" {
+		x.Why, x.Fix = "the kernel does not count suspends, or cannot suspend", "nothing to do where the machine never sleeps"
+	}
 	s := record.Sensor{Name: "uptime.suspended_s", Unit: "s", Source: "CLOCK_BOOTTIME less CLOCK_MONOTONIC", Counter: true}
 	switch _, ok := u.asleep(); {
 	case o.Proc != "/proc":

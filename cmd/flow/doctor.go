@@ -1,10 +1,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
+	"io"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -14,55 +15,70 @@ import (
 	"flow/workflows/record"
 )
 
+// doctorPause is how far apart the two readings are that a rate is made of.
+const doctorPause = 300 * time.Millisecond
+
 func newDoctorCommand(a *app) *cobra.Command {
-	var asJSON, restore bool
+	var asJSON, restore, sensors bool
+	var rapl string
 	var from roots
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Show the machine and what can be sampled on it",
-		Long:  "Show what identifies this machine, which sensors can be sampled, and for the others why not and how to get them.",
-		Args:  workflowArgs(cobra.NoArgs),
+		Short: "Show the machine, what can be sampled on it, and what would disturb a measurement now",
+		Long: `Show what identifies this machine, what would disturb a measurement now and how long to wait, which sensors
+can be sampled, and for the others why not and how to get them. "flow doc machine" says what each is.`,
+		Args: workflowArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if restore {
 				return doctorRestore(cmd.Context(), a, from.proc, from.sys, asJSON)
 			}
-			m := machine.Identity(cmd.Context(), from.proc, from.sys)
-			srcs := hardware.Open(hardware.Options{Proc: from.proc, Sys: from.sys, Now: machine.Monotonic, NVML: true})
-			defer func() {
-				for _, s := range srcs {
-					_ = s.Close()
+			// Another root is another machine's: its GPUs are not those of the library here.
+			here := from.proc == "/proc" && from.sys == "/sys"
+			o := hardware.Options{Proc: from.proc, Sys: from.sys, Now: machine.Monotonic, NVML: here, RAPL: rapl}
+			c := examine(cmd.Context(), o, machine.Identity(cmd.Context(), from.proc, from.sys), func(ctx context.Context) {
+				if !here {
+					return
 				}
-			}()
-			sensors := hardware.Sensors(srcs)
-			if asJSON {
-				return json.NewEncoder(a.stdout).Encode(struct {
-					Machine record.Machine  `json:"machine"`
-					Sensors []record.Sensor `json:"sensors"`
-				}{m, sensors})
-			}
-			fmt.Fprintf(a.stdout, "machine %s (%s)\n", m.ID, m.Host)
-			for _, k := range slices.Sorted(maps.Keys(m.Facts)) {
-				fmt.Fprintf(a.stdout, "  %-14s %s\n", k, m.Facts[k])
-			}
-			t := table.NewWriter()
-			t.SetStyle(table.StyleLight)
-			t.AppendHeader(table.Row{"sensor", "unit", "source", "available"})
-			for _, s := range sensors {
-				says := "yes"
-				if !s.Available {
-					says = "no: " + s.Why
-					if s.Fix != "" {
-						says += "; " + s.Fix
-					}
+				t := time.NewTimer(doctorPause)
+				defer t.Stop()
+				select {
+				case <-t.C:
+				case <-ctx.Done():
 				}
-				t.AppendRow(table.Row{s.Name, s.Unit, s.Source, says})
+			})
+			switch {
+			case asJSON:
+				return json.NewEncoder(a.stdout).Encode(c)
+			case sensors:
+				sensorTable(a.stdout, c.Sensors)
+			default:
+				c.page(a.stdout)
 			}
-			fmt.Fprintln(a.stdout, t.Render())
 			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	cmd.Flags().BoolVar(&sensors, "sensors", false, "list every sensor, with its source")
+	cmd.Flags().StringVar(&rapl, "rapl", "", "look at this powercap domain (psys, dram, a path) instead of the packages")
 	cmd.Flags().BoolVar(&restore, "restore", false, "put back host settings that a flow which is gone has left changed")
 	from.add(cmd)
 	return cmd
+}
+
+// sensorTable is every sensor on a line.
+func sensorTable(w io.Writer, sensors []record.Sensor) {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.AppendHeader(table.Row{"sensor", "unit", "source", "available"})
+	for _, s := range sensors {
+		says := "yes"
+		if !s.Available {
+			says = "no: " + s.Why
+			if s.Fix != "" {
+				says += "; " + s.Fix
+			}
+		}
+		t.AppendRow(table.Row{s.Name, s.Unit, s.Source, says})
+	}
+	fmt.Fprintln(w, t.Render())
 }
