@@ -20,28 +20,28 @@ const FamilyRate = .05
 
 // FamilyReport is a session's screens and claims together.
 type FamilyReport struct {
-	Rate     float64
-	Rule     string // of the screens: BH, or e-BH where a group could stop at any look; "" without screens
-	Screens  []Member
-	Claims   []Member
-	OneSided string // the one-sidedness alarm in words, "" when there is none
+	Rate     float64  `json:"rate"`
+	Rule     string   `json:"rule,omitempty"` // of the screens: BH, or e-BH where a group could stop at any look; "" without screens
+	Screens  []Member `json:"screens,omitempty"`
+	Claims   []Member `json:"claims,omitempty"`
+	OneSided string   `json:"one_sided,omitempty"` // the one-sidedness alarm in words, "" when there is none
 }
 
 // Member is one finding: a lever in a screen, a stack in a qualification.
 type Member struct {
-	Group    string  // its name
-	What     string  // the levers that the side adds
-	Case     string  // "" when the cases are one finding
-	Verdict  string  // of the comparison alone
-	Effect   float64 // ratio minus one, as measured
-	P        float64 // two-sided, with the price of the group's looks
-	E        float64 // e-value: of the group's always-valid rule, else what P is worth
-	Adjusted float64 // BH's or Holm's; for e-BH the e-value's reciprocal
-	Passes   bool    // in the family
-	Shrunk   *float64
-	Promised *float64 // of a claim: the product of what the screens measured of its levers
-	Expected *float64 // the same after shrinkage
-	Missing  []string // levers of a claim that no screen of the session measured
+	Group    string   `json:"group"`          // its name
+	What     string   `json:"what"`           // the levers that the side adds
+	Case     string   `json:"case,omitempty"` // "" when the cases are one finding
+	Verdict  string   `json:"verdict"`        // of the comparison alone
+	Effect   float64  `json:"effect"`         // ratio minus one, as measured
+	P        float64  `json:"p"`              // two-sided, with the price of the group's looks
+	E        float64  `json:"e"`              // e-value: of the group's always-valid rule, else what P is worth
+	Adjusted float64  `json:"adjusted"`       // BH's or Holm's p; of e-BH the reciprocal of E
+	Passes   bool     `json:"passes"`         // in the family
+	Shrunk   *float64 `json:"shrunk,omitempty"`
+	Promised *float64 `json:"promised,omitempty"` // of a claim: the product of what the screens measured of its levers
+	Expected *float64 `json:"expected,omitempty"` // the same after shrinkage
+	Missing  []string `json:"missing,omitempty"`  // levers of a claim that no screen of the session measured
 	log, se  float64
 	hashes   []string
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"flow/builtins/gate"
 	"flow/builtins/machine"
 	"flow/cmd/flow/ui"
 	"flow/db"
@@ -372,4 +373,5 @@ func (r *running) tell(groups []*record.Group) {
 		}
 	}
 	_ = report.Session(r.a.stdout, r.rs, groups, o)
+	_ = report.Family(r.a.stdout, gate.Family(groups).Lines(), o)
 }

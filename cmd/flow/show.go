@@ -13,9 +13,11 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"flow/builtins/gate"
 	"flow/db"
 	"flow/starlark/diag"
 	"flow/workflows/record"
+	"flow/workflows/report"
 )
 
 func newShowCommand(a *app) *cobra.Command {
@@ -123,9 +125,10 @@ func (s *shower) session(id string) error {
 	}
 	if s.asJSON {
 		return indentedJSON(s.w, struct {
-			Session *record.Session `json:"session"`
-			Groups  []*record.Group `json:"groups"`
-		}{ses, groups})
+			Session *record.Session   `json:"session"`
+			Groups  []*record.Group   `json:"groups"`
+			Family  gate.FamilyReport `json:"family"`
+		}{ses, groups, gate.Family(groups)})
 	}
 	state := ses.Status
 	if ses.Exit != nil {
@@ -154,6 +157,9 @@ func (s *shower) session(id string) error {
 		rows = append(rows, []string{s.d.Short(s.ctx, g.ID), g.Name, g.Role, verdictText(g), effectText(c), medians(c), armCounts(g), g.Stopped, g.Reason})
 	}
 	s.rows("groups", []string{"id", "name", "role", "verdict", "effect", "control → side", "arms", "stopped by", "why"}, nil, rows)
+	if s.err == nil {
+		s.err = report.Family(s.w, gate.Family(groups).Lines(), report.Options{Unicode: true})
+	}
 	if ses.Status == "stopped" || ses.Status == "failed" {
 		s.line("\nflow resume %s goes on with it", s.d.Short(s.ctx, ses.ID))
 	}
@@ -190,6 +196,9 @@ func (s *shower) group(id string) error {
 		label := side.Label
 		if side.Label == g.Control {
 			label += " (control)"
+		}
+		if side.Estimated {
+			label += " (estimated)"
 		}
 		var names, delta []string
 		for _, l := range side.Stack {

@@ -22,9 +22,14 @@ func Group(w io.Writer, g *record.Group, o Options) error {
 	if why := reasonOf(g); why != "" {
 		p.wrapped(2, "", p.sign(why))
 	}
-	p.sides(g)
-	p.primary(g)
-	p.published(g)
+	if g.Design != "" {
+		p.design(g)
+		p.primary(g)
+	} else {
+		p.sides(g)
+		p.primary(g)
+		p.published(g)
+	}
 	p.costs(g)
 	p.arms(g)
 	for _, m := range g.Warnings {
@@ -48,6 +53,9 @@ func reasonOf(g *record.Group) string {
 		case record.Better, record.Worse, record.Equivalent:
 			return ""
 		}
+	}
+	if g.Design != "" && len(first) > 0 && g.Verdict != record.Invalid && g.Verdict != record.Infeasible {
+		return levers(g)
 	}
 	return g.Reason
 }

@@ -131,10 +131,21 @@ func (p *page) rows(g *record.Group, add func(name, change string, cells ...stri
 			if len(g.Sides) > 2 {
 				rung = strings.TrimSpace(c.Side + " " + c.Case)
 			}
-			name, verdict = strings.TrimSpace(g.Name+" "+rung), c.Verdict
+			name, verdict = strings.TrimSpace(begun(g.Name)+" "+rung), c.Verdict
+			if g.Design != "" {
+				name = rung
+			}
 		}
 		add(name, changeOf(g, c.Side), p.sign(orDash(verdict)), p.sign(e.value), p.sign(e.interval), arms, time, owns[i]+marks)
 	}
+}
+
+// begun is the beginning of a long name, so that what follows it in a narrow column is not cut off.
+func begun(name string) string {
+	if r := []rune(name); len(r) > 13 {
+		return string(r[:12]) + "~"
+	}
+	return name
 }
 
 // ofNoise says whether a warning only tells whose noise was borrowed: that stands in the group's own block.
@@ -176,7 +187,7 @@ func changeOf(g *record.Group, label string) string {
 	}
 	var out []string
 	for _, s := range g.Sides {
-		if s.Label == g.Control || (label != "" && s.Label != label) {
+		if s.Label == g.Control || (label != "" && s.Label != label) || g.Design != "" && !s.Estimated {
 			continue
 		}
 		var names []string
@@ -184,6 +195,9 @@ func changeOf(g *record.Group, label string) string {
 			if !base[l.Name] {
 				names = append(names, l.Name)
 			}
+		}
+		if len(names) == 0 {
+			names = removed(g, s)
 		}
 		if len(names) == 0 && label != "" {
 			names = []string{"side " + s.Label}

@@ -143,6 +143,7 @@ func effectOf(c *record.Comparison) effect {
 func intervalLabel(e *record.Estimate) string {
 	model := map[string]string{
 		"quad": "of the quad model", "pair": "of pairs", "ladder": "of ladder ratios to interpolated controls", "unpaired": "of unpaired arms",
+		"factorial": "of the factorial model",
 	}[e.Method]
 	if model == "" {
 		model = "by " + e.Method
