@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -61,8 +63,10 @@ command line is wrong; 3 the machine is wrong; 4 stopped early, resumable; 70 a 
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          workflowArgs(cobra.NoArgs),
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		SuggestionsMinimumDistance: 2,
+		Args:                       knownVerb,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.PersistentFlags().StringVar(&a.dbPath, "db", a.dbPath, "database file (or FLOW_DB)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -71,6 +75,18 @@ command line is wrong; 3 the machine is wrong; 4 stopped early, resumable; 70 a 
 	root.AddCommand(newRunCommand(a), newResumeCommand(a), newStopCommand(a), newStatusCommand(a), newCheckCommand(a), newBuiltinsCommand(a), newDocCommand(a),
 		newSQLCommand(a), newSessionsCommand(a), newShowCommand(a), newDoctorCommand(a), newReceiptCommand(a))
 	return root
+}
+
+// knownVerb refuses a verb that does not exist, with the one that was meant.
+func knownVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	fix := "flow --help"
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		fix = "flow " + strings.Join(near, ", or flow ")
+	}
+	return usage("flow", fmt.Sprintf("unknown command %q", args[0]), fix)
 }
 
 // starFiles completes workflow files.

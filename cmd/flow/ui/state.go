@@ -327,7 +327,7 @@ func (s *state) view(now time.Time, unicode bool) []string {
 	}
 	var first []string
 	if g := s.group; g != nil {
-		first = append(first, g.Name, fmt.Sprintf("block %d of at most %d", s.block+1, g.Cap))
+		first = append(first, g.Name, fmt.Sprintf("block %d/%d", s.block+1, g.Cap)) // short: the line is to fit 80 columns
 		if a := s.arm; a != nil {
 			doing := "arm " + a.Label
 			if a.Purpose != "measured" {

@@ -227,7 +227,7 @@ func TestLiveView(t *testing.T) {
 	if l.look.Unicode {
 		sep = " · "
 	}
-	if want := strings.Join([]string{"ubatch-1024", "block 1 of at most 4", "arm B measure 2.3s", "at most 3m02s left", "2.3s elapsed"}, sep); row != want {
+	if want := strings.Join([]string{"ubatch-1024", "block 1/4", "arm B measure 2.3s", "at most 3m02s left", "2.3s elapsed"}, sep); row != want {
 		t.Errorf("got  %q\nwant %q", row, want)
 	}
 	// A narrower terminal cuts the line instead of wrapping it.
