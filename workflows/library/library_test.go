@@ -78,7 +78,9 @@ func TestLoads(t *testing.T) {
 // The names that workflows load. Removing one breaks files of people.
 func TestNames(t *testing.T) {
 	want := map[string][]string{
-		"gates.star":             {"all_requests_ok", "cold_prompt_cache", "counts_agree", "exact_tokens", "lever_confirmed", "no_swap_growth", "output_identical", "output_matches", "sensor_ceiling", "sensor_floor"},
+		"gates.star":             {"all_requests_ok", "clock_agrees", "clock_floor", "cold_prompt_cache", "counts_agree", "disk_quiet", "exact_tokens", "governor_is", "host_says", "kernel_log_clean", "lever_confirmed", "memory_floor", "memory_free", "memory_pressure", "no_cpu_throttle", "no_foreign_load", "no_foreign_processes", "no_swap_growth", "on_mains", "output_identical", "output_matches", "quarantine", "sensor_ceiling", "sensor_floor", "swap_baseline", "swap_grows", "temperature_band", "thermal_throttle", "throttle_by_cause", "vram_ceiling", "vram_drained", "vram_free"},
+		"settle.star":            {"clock_up", "cool", "idle", "no_pressure", "swap_below", "unchanging", "vram_below", "warm_band"},
+		"host.star":              {"full_speed", "no_surprises", "sustained"},
 		"stops.star":             {"after", "always_valid", "budget", "decided", "equivalent", "exactly", "futile", "hopeless"},
 		"orders.star":            {"ABAB", "ABBA", "ABBABAAB", "BAAB", "around", "interleaved", "mirrored", "quads", "shared", "thue_morse"},
 		"screens.star":           {"fraction", "ladder", "leave_one_out", "noise_floor", "plackett_burman", "qualification", "screen", "shared_controls", "sweep"},
@@ -206,12 +208,13 @@ func TestStackScreen(t *testing.T) {
 	}
 }
 
-func TestOrders(t *testing.T)  { runStar(t, "orders_test.star") }
-func TestSelect(t *testing.T)  { runStar(t, "select_test.star") }
-func TestEngines(t *testing.T) { runStar(t, "engines_test.star") }
-func TestScreens(t *testing.T) { runStar(t, "screens_test.star") }
-func TestGates(t *testing.T)   { runStar(t, "gates_test.star") }
-func TestStops(t *testing.T)   { runStar(t, "stops_test.star") }
+func TestOrders(t *testing.T)    { runStar(t, "orders_test.star") }
+func TestSelect(t *testing.T)    { runStar(t, "select_test.star") }
+func TestEngines(t *testing.T)   { runStar(t, "engines_test.star") }
+func TestScreens(t *testing.T)   { runStar(t, "screens_test.star") }
+func TestGates(t *testing.T)     { runStar(t, "gates_test.star") }
+func TestHostGates(t *testing.T) { runStar(t, "host_gates_test.star") }
+func TestStops(t *testing.T)     { runStar(t, "stops_test.star") }
 
 func runStar(t *testing.T, name string) {
 	t.Helper()
