@@ -290,6 +290,10 @@ func (r FamilyReport) Lines() []string {
 		rule := map[string]string{"BH": "Benjamini-Hochberg", "e-BH": "e-values, because a group could stop at any look"}[r.Rule]
 		out = append(out, fmt.Sprintf("%d screened effects as one family: of those that stand at most %.3g %% are false (%s); of %d levers that do nothing one passes by itself in %.0f %% of sessions",
 			n, 100*r.Rate, rule, n, 100*stats.FamilyError(n, .05)))
+		often := map[string]int{}
+		for _, m := range r.Screens {
+			often[m.What+m.Case]++
+		}
 		sorted := slices.Clone(r.Screens)
 		slices.SortStableFunc(sorted, func(a, b Member) int { return compare(a.Adjusted, b.Adjusted) })
 		for _, m := range sorted {
@@ -302,7 +306,11 @@ func (r FamilyReport) Lines() []string {
 			default:
 				continue
 			}
-			out = append(out, fmt.Sprintf("%s%s %s%s: %s (%s %.2g)", m.What, caseWords(m.Case), signed(m.Effect), shrunkWords(m.Shrunk), state, adjustedName(r.Rule), m.Adjusted))
+			where := ""
+			if often[m.What+m.Case] > 1 {
+				where = " in " + m.Group
+			}
+			out = append(out, fmt.Sprintf("%s%s %s%s%s: %s (%s %.2g)", m.What, caseWords(m.Case), signed(m.Effect), shrunkWords(m.Shrunk), where, state, adjustedName(r.Rule), m.Adjusted))
 		}
 	}
 	for _, m := range r.Claims {

@@ -229,7 +229,7 @@ func TestLadderRungsDiffer(t *testing.T) {
 	if g.Verdict != record.Inconclusive || !strings.HasPrefix(g.Reason, "rungs differ: S1 better (") || !strings.Contains(g.Reason, "S2 worse (") {
 		t.Errorf("got %s: %s", g.Verdict, g.Reason)
 	}
-	if !warned(g, "one run of side S1: an observed range, not an interval") {
+	if !warned(g, "one run of each of the sides S1, S2: an observed range, not an interval") {
 		t.Errorf("%v", g.Warnings)
 	}
 }

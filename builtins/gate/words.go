@@ -5,6 +5,7 @@ package gate
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"flow/builtins/stats"
@@ -102,9 +103,18 @@ func (v *verdict) labels(g *record.Group, blocks []BlockState) {
 	if quads > 1 && (bFirst == 0 || bFirst == quads) {
 		v.warn("all %d quads have one orientation: a curved drift and a cold first slot pass for an effect", quads)
 	}
-	for _, c := range v.comparisons {
-		if !c.Cost && c.NSide > 0 && c.NSide <= 2 {
-			v.warn("%s of side %s: an observed range, not an interval", runs(c.NSide), c.Side)
+	for n := 1; n <= 2; n++ {
+		var few []string
+		for _, c := range v.comparisons {
+			if !c.Cost && c.NSide == n && !slices.Contains(few, c.Side) {
+				few = append(few, c.Side)
+			}
+		}
+		switch {
+		case len(few) == 1:
+			v.warn("%s of side %s: an observed range, not an interval", runs(n), few[0])
+		case len(few) > 1:
+			v.warn("%s of each of the sides %s: an observed range, not an interval", runs(n), strings.Join(few, ", "))
 		}
 	}
 	for _, s := range g.Sides {

@@ -132,8 +132,8 @@ func (p *page) rows(g *record.Group, add func(name, change string, cells ...stri
 				rung = strings.TrimSpace(c.Side + " " + c.Case)
 			}
 			name, verdict = strings.TrimSpace(begun(g.Name)+" "+rung), c.Verdict
-			if g.Design != "" {
-				name = rung
+			if change := changeOf(g, c.Side); len(g.Sides) > 2 && name != g.Name+" "+rung {
+				name = strings.TrimSpace(change + " " + c.Case) // which lever says more than the beginning of a list
 			}
 		}
 		add(name, changeOf(g, c.Side), p.sign(orDash(verdict)), p.sign(e.value), p.sign(e.interval), arms, time, owns[i]+marks)
