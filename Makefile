@@ -1,7 +1,7 @@
 # One line each; .ci/run is what must pass before a change goes in.
 FUZZTIME ?= 60s
 
-.PHONY: build test race bench lint docs fuzz ci
+.PHONY: build test race bench lint docs fuzz calibrate ci
 
 build: ; CGO_ENABLED=0 go build -o flow ./cmd/flow
 test:  ; go test ./...
@@ -10,4 +10,5 @@ bench: ; go test -run '^$$' -bench . -benchmem ./...
 lint:  ; test -z "$$(gofmt -l .)" && go vet ./... && go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 docs:  ; go test ./builtins -run Reference -update
 fuzz:  ; .ci/fuzz $(FUZZTIME)
+calibrate: ; go test ./builtins/gate -run 'Calibration|Power' -v -calibrate 20000 -update -timeout 2h
 ci:    ; .ci/run

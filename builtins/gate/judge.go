@@ -110,6 +110,11 @@ func look(g *record.Group, sequential, plan bool) verdict {
 			}
 		}
 	}
+	for _, n := range g.Noise {
+		if n.DF == 0 {
+			v.warn("%s", n.From)
+		}
+	}
 	blocks := Blocks(g)
 	for _, b := range blocks {
 		if b.Valid {

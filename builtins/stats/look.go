@@ -110,21 +110,14 @@ func QuadE(quads int, t, g float64) float64 {
 	return EValue(float64(quads), float64(2*quads-1), t, g)
 }
 
-// ECritical is the |t| at which EValue reaches 1/α; ok is false when no t does. Valid at any look.
+// ECritical is the |t| at which EValue reaches 1/α, in closed form; ok is false when no t does. Valid at any
+// look.
 func ECritical(n, nu, alpha, g float64) (t float64, ok bool) {
-	if EValue(n, nu, math.Inf(1), g) <= 1/alpha {
+	a := 1 + n*g
+	// E = 1/α where (1+x/a)/(1+x) = r, with x = t²/ν; x goes to infinity as r falls to 1/a, the ceiling.
+	r := math.Pow(alpha/math.Sqrt(a), 2/(nu+1))
+	if r <= 1/a {
 		return 0, false
 	}
-	low, high := 0.0, 1.0
-	for EValue(n, nu, high, g) < 1/alpha {
-		high *= 2
-	}
-	for range 200 {
-		if mid := (low + high) / 2; EValue(n, nu, mid, g) < 1/alpha {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	return high, true
+	return math.Sqrt(nu * (1 - r) / (r - 1/a)), true
 }

@@ -149,6 +149,7 @@ type Group struct {
 	Costs       map[string]float64 `json:"costs,omitempty"`    // metric to limit as a ratio (-.03); +Inf is not used: reported only is in CostsShown
 	CostsShown  []string           `json:"costs_shown,omitempty"`
 	CaseRule    string             `json:"case_rule,omitempty"`  // all, worst, each; "" is all
+	Cold        bool               `json:"cold,omitempty"`       // nothing ran before its first arm in the session: no noise is borrowed
 	Sequential  bool               `json:"sequential,omitempty"` // a stop looks at results: intervals are at the level of its looks
 	Noise       []Noise            `json:"noise,omitempty"`      // known before the group began, so that every look and every later judgement uses the same
 	Gates       []GateSpec         `json:"gates,omitempty"`

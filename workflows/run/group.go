@@ -69,6 +69,7 @@ func (s *Session) runGroup(ctx context.Context, pg *plan.Group, res *plan.Resolu
 		if k, ok := s.Measurer.(Knower); ok {
 			r.g.Noise = k.Noise(pg)
 		}
+		r.g.Cold = first == 0 && !pg.WarmArm && pg.Probe == nil
 		// Noise is fixed before the first arm, so that every look and every later judgement use the same.
 		gate.Borrow(r.g, past)
 		if err := s.Recorder.BeginGroup(ctx, r.g); err != nil {
