@@ -131,14 +131,23 @@ func (m *Real) Open(ctx context.Context, t run.Task) (run.Rig, error) {
 		_ = os.RemoveAll(out)
 		return nil, err
 	}
+	onSample, v := t.OnSample, newVRAM(t)
+	if v != nil {
+		onSample = func(x record.Sample) {
+			v.sample(x)
+			if t.OnSample != nil {
+				t.OnSample(x)
+			}
+		}
+	}
 	s, err := hardware.StartSampler(ctx, hardware.SamplerOptions{Sources: sources, Interval: m.o.Interval, Now: machine.Monotonic,
-		Need: t.Sensors, OnSample: t.OnSample})
+		Need: t.Sensors, OnSample: onSample})
 	if err != nil {
 		err = errors.Join(err, closeSources(own))
 		_ = os.RemoveAll(out)
 		return nil, err
 	}
-	return &rig{m: m, t: t, out: out, sampler: s, sampling: machine.Monotonic(), sources: sources, own: own, used: used, beside: machine.Neighbours(m.o.LockDir)}, nil
+	return &rig{m: m, t: t, out: out, sampler: s, sampling: machine.Monotonic(), sources: sources, own: own, used: used, vram: v, beside: machine.Neighbours(m.o.LockDir)}, nil
 }
 
 // rig is one arm on this machine.
@@ -155,6 +164,7 @@ type rig struct {
 	beside   []string // other sessions on the machine when the arm began
 	applied  *machine.Applied
 	kernel   *machine.KernelLog
+	vram     *vram // nil: no gate asks for it
 
 	mu    sync.Mutex
 	steps []record.Step
@@ -262,6 +272,7 @@ func (r *rig) Close(ctx context.Context, a *record.Arm) error {
 			r.proc.client.Close()
 		}
 	}
+	r.drain(ctx)
 	err = errors.Join(err, r.restore(ctx))
 	r.mu.Lock()
 	r.end(machine.Monotonic())
