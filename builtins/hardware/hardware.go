@@ -118,7 +118,7 @@ const (
 // why, and it emits nothing.
 func Open(o Options) []Source {
 	o = o.withDefaults()
-	srcs := []Source{openMeminfo(o), openVmstat(o), openLoadavg(o), openStat(o), openDiskstats(o)}
+	srcs := []Source{openMeminfo(o), openVmstat(o), openLoadavg(o), openStat(o), openDiskstats(o), openPower(o)}
 	if o.OS == "darwin" {
 		srcs = openDarwin(o)
 	}
@@ -127,7 +127,7 @@ func Open(o Options) []Source {
 	}
 	srcs = append(srcs, openUserPressure(o)...)
 	lib := openNVML(o)
-	srcs = append(srcs, openCpufreq(o), openCPUPolicy(o), openNetwork(o), openUptime(o), openPower(o),
+	srcs = append(srcs, openCpufreq(o), openCPUPolicy(o), openNetwork(o), openUptime(o),
 		openEngine(o), openSwitches(o), openCgroup(o), openSelf(o), openProcs(o),
 		openRAPL(o), openHwmon(o), openThermal(o), openNVMe(o), openAMDGPU(o), lib, lib.pcie())
 	for i, s := range srcs {

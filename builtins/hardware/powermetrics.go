@@ -243,14 +243,14 @@ func plistValues(m map[string]any, give found) {
 			label = names.name(label)
 			num(c, "freq_hz", label+"_mhz", "MHz", 1e-6)
 			if v, ok := c["idle_ratio"].(float64); ok {
-				give(label+"_active_pct", "%", 100*(1-v))
+				give(label+"_active_pct", "%", 100-100*v)
 			}
 		}
 	}
 	if gpu, ok := m["gpu"].(map[string]any); ok {
 		num(gpu, "freq_hz", "gpu_mhz", "MHz", 1) // named Hz, and in MHz all the same
 		if v, ok := gpu["idle_ratio"].(float64); ok {
-			give("gpu_active_pct", "%", 100*(1-v))
+			give("gpu_active_pct", "%", 100-100*v)
 		}
 	}
 }

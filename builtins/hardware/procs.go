@@ -17,8 +17,8 @@ import (
 	"flow/workflows/record"
 )
 
-// Pattern counts processes as procs.NAME.count. Match is asked of a process's name, of the last parts of
-// its first three arguments, and of a module behind "-m", each by itself; so "^vllm" finds
+// Pattern counts processes as procs.NAME.count. Match is asked of a process's name, of its program, and of
+// the script or module that an interpreter runs, each by itself; so "^vllm" finds
 // "/opt/venv/bin/python /opt/venv/bin/vllm serve" and "python -m vllm.entrypoints".
 type Pattern struct {
 	Name  string
@@ -180,27 +180,34 @@ func (p *procs) match(stat, cmdline string) (bits uint64) {
 	return bits
 }
 
-// candidates are the words by which a process may be known.
+// candidates are the words by which a process may be known: its name, its program, and for an interpreter
+// the script or the module that it runs.
 func candidates(comm string, cmdline []byte) []string {
 	out := []string{comm}
-	module := false
-	for n := 0; n < 3 && len(cmdline) > 0; n++ {
-		var arg []byte
-		if i := bytes.IndexByte(cmdline, 0); i >= 0 {
-			arg, cmdline = cmdline[:i], cmdline[i+1:]
-		} else {
-			arg, cmdline = cmdline, nil
-		}
-		switch w := string(arg); {
-		case w == "-m":
-			module = true
-		case module || n == 0 || !strings.HasPrefix(w, "-"):
-			out = append(out, filepath.Base(w))
-			module = false
+	args := bytes.Split(cmdline, []byte{0})
+	if len(args[0]) == 0 {
+		return out
+	}
+	program := filepath.Base(string(args[0]))
+	out = append(out, program)
+	if !interpreter.MatchString(program) {
+		return out
+	}
+	for i := 1; i < len(args) && i < 8; i++ {
+		switch w := string(args[i]); {
+		case w == "-m" && i+1 < len(args):
+			return append(out, string(args[i+1]))
+		case w == "-c", w == "-e":
+			return out
+		case w != "" && w[0] != '-':
+			return append(out, filepath.Base(w))
 		}
 	}
 	return out
 }
+
+// interpreter runs what its arguments name.
+var interpreter = regexp.MustCompile(`^(python[0-9.]*|node|bun|deno|ruby|perl|sh|bash|dash|zsh)$`)
 
 // Process is one that a pattern found.
 type Process struct {
@@ -236,7 +243,7 @@ func nameOf(o Options, pid int) string {
 	}
 	name := filepath.Base(words[0])
 	switch {
-	case len(words) > 2 && words[1] == "-m":
+	case len(words) > 2 && words[1] == "-m" && interpreter.MatchString(name):
 		name += " -m " + words[2]
 	case len(words) > 1 && !strings.HasPrefix(words[1], "-"):
 		name += " " + filepath.Base(words[1])

@@ -78,7 +78,11 @@ func raplZones(dir, wanted string) []string {
 	for _, top := range numbered(dir, "intel-rapl:") {
 		out = append(out, top)
 		if wanted != "" {
-			out = append(out, numbered(dir, filepath.Base(top)+":")...)
+			below := numbered(dir, filepath.Base(top)+":")
+			if len(below) == 0 {
+				below = numbered(top, filepath.Base(top)+":")
+			}
+			out = append(out, below...)
 		}
 	}
 	return out
@@ -152,7 +156,7 @@ func (d *raplDomain) take(v uint64) error {
 		d.begun = true
 	case v >= d.last:
 		d.total += v - d.last
-	case d.wrap > d.last:
+	case d.wrap >= d.last && d.wrap > 0:
 		d.total += d.wrap - d.last + v
 	default: // without the range what it grew by is anyone's guess
 		d.broken = true
