@@ -10,6 +10,28 @@ import (
 	"flow/workflows/record"
 )
 
+// batch is a transaction that prepares each statement once: an arm has hundreds of metrics, and preparing
+// the insert of each cost more than inserting it.
+type batch struct {
+	*sql.Tx
+	prepared map[string]*sql.Stmt
+}
+
+func newBatch(tx *sql.Tx) *batch { return &batch{tx, map[string]*sql.Stmt{}} }
+
+// Exec is Tx.Exec on a statement that is prepared at its first use and closed with the transaction.
+func (b *batch) Exec(query string, args ...any) (sql.Result, error) {
+	st, ok := b.prepared[query]
+	if !ok {
+		var err error
+		if st, err = b.Prepare(query); err != nil {
+			return nil, err
+		}
+		b.prepared[query] = st
+	}
+	return st.Exec(args...)
+}
+
 // EndArm keeps an arm with its requests, samples, texts and log in one transaction, before its after-gates
 // are judged. When it returns, the arm is on disk.
 func (d *DB) EndArm(ctx context.Context, a *record.Arm) error {
@@ -27,22 +49,23 @@ func (d *DB) EndArm(ctx context.Context, a *record.Arm) error {
 	if err != nil {
 		return err
 	}
-	return d.write(ctx, "record arm", true, func(tx *sql.Tx) error {
+	return d.write(ctx, "record arm", true, func(t *sql.Tx) error {
+		tx := newBatch(t)
 		var group, side int64
 		var primary string
-		group, err := key(tx, "group", `SELECT key FROM t_group WHERE id = ?`, a.GroupID)
+		group, err := key(t, "group", `SELECT key FROM t_group WHERE id = ?`, a.GroupID)
 		if err != nil {
 			return err
 		}
 		if err := tx.QueryRow(`SELECT metric FROM t_group WHERE key = ?`, group).Scan(&primary); err != nil {
 			return err
 		}
-		if side, err = key(tx, "side", `SELECT key FROM t_side WHERE grp = `+fmt.Sprint(group)+` AND label = ?`, a.Label); err != nil {
+		if side, err = key(t, "side", `SELECT key FROM t_side WHERE grp = `+fmt.Sprint(group)+` AND label = ?`, a.Label); err != nil {
 			return err
 		}
 		var log any
 		if a.Process != nil {
-			if log, err = keepBlob(tx, a.Process.Log); err != nil {
+			if log, err = keepBlob(t, a.Process.Log); err != nil {
 				return err
 			}
 		}
@@ -78,12 +101,12 @@ func (d *DB) EndArm(ctx context.Context, a *record.Arm) error {
 		if err := keepParts(tx, arm, a); err != nil {
 			return err
 		}
-		return d.keepSamples(tx, arm, a.Samples)
+		return d.keepSamples(t, arm, a.Samples)
 	})
 }
 
 // keepParts keeps steps, evidence and findings.
-func keepParts(tx *sql.Tx, arm int64, a *record.Arm) error {
+func keepParts(tx *batch, arm int64, a *record.Arm) error {
 	for i, s := range a.Steps {
 		if _, err := tx.Exec(`INSERT INTO t_step (arm, position, name, start_ns, end_ns) VALUES (?,?,?,?,?)`, arm, i, s.Name, s.StartNS, s.EndNS); err != nil {
 			return err
@@ -98,7 +121,7 @@ func keepParts(tx *sql.Tx, arm int64, a *record.Arm) error {
 	return keepFindings(tx, arm, a.Findings)
 }
 
-func keepFindings(tx *sql.Tx, arm int64, fs []record.Finding) error {
+func keepFindings(tx *batch, arm int64, fs []record.Finding) error {
 	for i, f := range fs {
 		if _, err := tx.Exec(`INSERT INTO t_finding (arm, position, gate, phase, scope, outcome, observed, wanted, reason, required, error) VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
 			arm, i, f.Gate, f.Phase, f.Scope, f.Outcome, f.Observed, f.Limit, f.Reason, flag(f.Required), f.Error); err != nil {
@@ -108,7 +131,7 @@ func keepFindings(tx *sql.Tx, arm int64, fs []record.Finding) error {
 	return nil
 }
 
-func keepRequest(tx *sql.Tx, arm int64, r *record.Request) error {
+func keepRequest(tx *batch, arm int64, r *record.Request) error {
 	rest := *r
 	rest.ArrivalsUS, rest.Values = nil, nil
 	doc, err := text(rest)
@@ -121,7 +144,7 @@ func keepRequest(tx *sql.Tx, arm int64, r *record.Request) error {
 			return err
 		}
 	}
-	body, err := keepBlob(tx, r.Text)
+	body, err := keepBlob(tx.Tx, r.Text)
 	if err != nil {
 		return err
 	}
@@ -136,7 +159,7 @@ func keepRequest(tx *sql.Tx, arm int64, r *record.Request) error {
 	return keepMetrics(tx, arm, r.Index, r.Values)
 }
 
-func keepMetrics(tx *sql.Tx, arm int64, request any, ms []record.Metric) error {
+func keepMetrics(tx *batch, arm int64, request any, ms []record.Metric) error {
 	for i, m := range ms {
 		if _, err := tx.Exec(`INSERT INTO t_metric (arm, request, position, name, case_name, unit, better, source, rule, value, withheld, why, n, coverage) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 			arm, request, i, m.Name, m.Case, m.Unit, m.Better, m.Source, m.Rule, m.Value, m.Withheld, m.Why, m.N, m.Coverage); err != nil {
@@ -160,7 +183,7 @@ func (d *DB) JudgeArm(ctx context.Context, a *record.Arm) error {
 		if _, err := tx.Exec(`DELETE FROM t_finding WHERE arm = ?`, k); err != nil {
 			return err
 		}
-		return keepFindings(tx, k, a.Findings)
+		return keepFindings(newBatch(tx), k, a.Findings)
 	})
 }
 
