@@ -24,7 +24,6 @@ type cgroup struct {
 	sensors []record.Sensor
 	mounts  []cgroupMount
 	own     map[string]string // flow's own folders, by mount point
-	v2, v1  string            // the engine's folders; "" until found
 	files   []cgroupFile
 	asked   int64
 	settled bool

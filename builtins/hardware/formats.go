@@ -211,11 +211,10 @@ func flatten(at string, m map[string]any, depth int, give found) {
 //	timestamp, index, power.draw [W], clocks.current.sm [MHz], temperature.gpu
 //	2026/10/01 10:00:00.123, 0, 58.12 W, 1605 MHz, 45
 type csvFormat struct {
-	smi     bool
-	names   []string
-	units   []string
-	index   int // column of the GPU's number, -1 when none
-	skipped bool
+	smi   bool
+	names []string
+	units []string
+	index int // column of the GPU's number, -1 when none
 }
 
 func (c *csvFormat) reset() { c.names = nil }

@@ -41,7 +41,6 @@ type procs struct {
 	names   []string // of the sensors
 	seen    map[int]*seenProc
 	round   uint64
-	buf     []byte
 }
 
 type seenProc struct {
