@@ -153,7 +153,7 @@ def main(session):
     session.run(qualification(stack, engine = sim, workload = work))
 `
 
-// TestKilledAtEveryWrite kills flow before and after each durable write. In short mode every seventh.
+// TestKilledAtEveryWrite kills flow before and after each durable write. In short mode every ninth.
 func TestKilledAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, simulatedWorkflow)
@@ -167,7 +167,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	}
 	step := 1
 	if testing.Short() || raceEnabled {
-		step = 7
+		step = 9
 	}
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, 2)

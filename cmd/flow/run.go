@@ -207,7 +207,7 @@ func open(ctx context.Context, a *app, w *workflow, rs *record.Session, d *db.DB
 	if r.lock, err = machine.Acquire(ctx, "", []string{machine.SessionPrefix + rs.ID}, who, 0); err != nil {
 		return nil, err
 	}
-	sleep := func(context.Context, time.Duration) error { return nil }
+	var sleep func(context.Context, time.Duration) error // nil is real time
 	if rs.Measurer == record.MeasurerSimulated {
 		model, err := measure.ParseModel(rs.Simulate)
 		if err != nil {
@@ -231,7 +231,7 @@ func open(ctx context.Context, a *app, w *workflow, rs *record.Session, d *db.DB
 		if err != nil {
 			return nil, err
 		}
-		r.measurer, sleep = m, nil
+		r.measurer = m
 		r.clock = run.Clock{Mono: machine.Monotonic, Wall: machine.Wall}
 	}
 	if rs.Machine, err = r.measurer.Machine(ctx); err != nil {

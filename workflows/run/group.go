@@ -220,9 +220,7 @@ func (s *Session) blocks(ctx context.Context, r *groupRun) error {
 // takeOthers keeps the warm and probe arms of an interrupted attempt on record; they are not run again
 // unless an engine has to be warmed anyway.
 func (s *Session) takeOthers(ctx context.Context, r *groupRun) error {
-	for _, a := range r.kept[-1] {
-		r.g.Arms = append(r.g.Arms, a)
-	}
+	r.g.Arms = append(r.g.Arms, r.kept[-1]...)
 	if r.plan.Probe != nil {
 		if err := s.probe(ctx, r); err != nil {
 			return err

@@ -38,10 +38,9 @@ type Config struct {
 // Session is a running session. It is used by one goroutine: a workflow is sequential.
 type Session struct {
 	Config
-	next    int // index of the next effect
-	groups  int // groups so far, replayed ones included
-	armsRun int // arms so far in logical time: superseded ones do not count
-	cut     bool
+	next    int             // index of the next effect
+	groups  int             // groups so far, replayed ones included
+	armsRun int             // arms so far in logical time: superseded ones do not count
 	again   map[string]bool // groups whose gates were mended: what is on record is judged again
 	started map[string]bool // engines (by hash) that were ready once in this session
 }
