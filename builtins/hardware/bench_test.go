@@ -2,7 +2,9 @@ package hardware
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -56,28 +58,63 @@ func BenchmarkSources(b *testing.B) {
 	}
 }
 
-// BenchmarkSampler runs the sampler at 10 Hz for as long as the benchmark asks and reports the share of a
-// core that it took, by the CPU clock of its own thread.
+// BenchmarkSampler runs the sampler at 10 Hz and 100 Hz for as long as the benchmark asks and reports the
+// share of a core that it took, by the CPU clock of its own threads, what it keeps, and what it allocates.
+// Run it with -benchtime 100x and more: an operation is one interval.
 func BenchmarkSampler(b *testing.B) {
-	srcs := Open(Options{NVML: true})
-	defer closeAll(b, srcs)
-	s, err := StartSampler(context.Background(), SamplerOptions{Sources: srcs})
+	for _, hz := range []int{10, 100} {
+		b.Run(fmt.Sprintf("%dHz", hz), func(b *testing.B) {
+			srcs := Open(Options{NVML: true})
+			defer closeAll(b, srcs)
+			benchSampler(b, srcs, time.Second/time.Duration(hz), []int{os.Getpid()})
+		})
+	}
+}
+
+// BenchmarkSamplerOfMachines is the same on the trees of machines that have everything: an NVIDIA laptop
+// with its chips, an AMD desktop. Their files are ordinary ones, which are quicker than the kernel's.
+func BenchmarkSamplerOfMachines(b *testing.B) {
+	for _, m := range []string{"nvidia-laptop", "amd-desktop", "cpu-server"} {
+		for _, hz := range []int{10, 100} {
+			b.Run(fmt.Sprintf("%s/%dHz", m, hz), func(b *testing.B) {
+				o := tree(b, m)
+				o.Now = nil
+				srcs := Open(o)
+				defer closeAll(b, srcs)
+				benchSampler(b, srcs, time.Second/time.Duration(hz), nil)
+			})
+		}
+	}
+}
+
+func benchSampler(b *testing.B, srcs []Source, interval time.Duration, engine []int) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	s, err := StartSampler(context.Background(), SamplerOptions{Sources: srcs, Interval: interval})
 	if err != nil {
 		b.Fatal(err)
 	}
-	s.Engine(func() []int { return []int{os.Getpid()} })
+	if engine != nil {
+		s.Engine(func() []int { return engine })
+	}
 	start := time.Now()
-	b.ReportAllocs()
+	b.ResetTimer()
 	for range b.N {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(interval)
 	}
 	took := time.Since(start)
 	st := s.Stop()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
 	if st.CPUS != nil {
 		b.ReportMetric(100**st.CPUS/took.Seconds(), "%core")
 	}
 	b.ReportMetric(float64(st.Late)/float64(st.Ticks), "late/tick")
-	b.ReportMetric(float64(len(s.Samples()))/took.Seconds(), "values/s")
+	n := len(s.Samples())
+	b.ReportMetric(float64(n)/took.Seconds(), "values/s")
+	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MiB-kept")
+	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/(1<<20)/took.Seconds(), "MiB-allocated/s")
 }
 
 func closeAll(tb testing.TB, srcs []Source) {
