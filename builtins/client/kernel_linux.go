@@ -16,6 +16,7 @@ import (
 // read anew at both ends of every request and every second in between.
 type kernelClock struct {
 	now    func() int64
+	wall   func() int64 // 0 where it cannot be read
 	offset atomic.Int64
 	at     atomic.Int64 // when it was read
 }
@@ -24,7 +25,7 @@ type kernelClock struct {
 // together, late, by a work queue, and reads before the switch have no stamp. So a pair of sockets of our own
 // is read until a stamp comes, and is kept open so that stamping stays on.
 func newKernelClock(now func() int64) (*kernelClock, func()) {
-	k := &kernelClock{now: now}
+	k := &kernelClock{now: now, wall: wallTime}
 	k.measure()
 	out, in, err := loopback()
 	if err != nil {
@@ -36,6 +37,15 @@ func newKernelClock(now func() int64) (*kernelClock, func()) {
 		return nil, func() {}
 	}
 	return k, shut
+}
+
+// wallTime is the clock that the kernel stamps with.
+func wallTime() int64 {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_REALTIME, &ts) != nil {
+		return 0
+	}
+	return ts.Nano()
 }
 
 // loopback is a connection of this process to itself.
@@ -92,14 +102,14 @@ func (k *kernelClock) measure() int64 {
 	}
 	var offset, width int64 = 0, 1 << 62
 	for range 5 {
-		var ts unix.Timespec
 		a := k.now()
-		if unix.ClockGettime(unix.CLOCK_REALTIME, &ts) != nil {
+		wall := k.wall()
+		if wall == 0 {
 			break
 		}
 		b := k.now()
 		if b-a < width {
-			width, offset = b-a, ts.Nano()-(a+(b-a)/2)
+			width, offset = b-a, wall-(a+(b-a)/2)
 		}
 	}
 	k.offset.Store(offset)

@@ -105,3 +105,26 @@ func TestSteppedClock(t *testing.T) {
 		t.Errorf("got %+v, now %d: want the time of the read", at, now())
 	}
 }
+
+// A step of the wall clock in the middle of a request bends no time and is named.
+func TestWallClockStep(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, -time.Hour} {
+		s := script(t, clock(), false, piece{0, sseHead + chunked(chatFrame("a"))}, piece{60 * time.Millisecond, chunked(chatFrame("b") + finishFrame + doneFrame)}, piece{0, lastOne})
+		c := client(t, s.url(), plan.APIChat)
+		if c.kernel == nil {
+			t.Skip("the kernel gives no stamps here")
+		}
+		begin := time.Now()
+		c.kernel.wall = func() int64 { // the clock is set when the first frame has come
+			if time.Since(begin) > 30*time.Millisecond {
+				return wallTime() + int64(step)
+			}
+			return wallTime()
+		}
+		r := ask(t, c, Prompt{Text: "x"})
+		warned("the wall clock was stepped by")(t, r)
+		if d := time.Duration(*r.LastContentNS - *r.FirstContentNS); r.Status != "ok" || d < 30*time.Millisecond || d > 5*time.Second {
+			t.Errorf("a step of %s: got %s, frames %s apart, want 60 ms", step, r.Status, d)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -249,4 +250,32 @@ func TestFrameLimit(t *testing.T) {
 		}
 	}
 	t.Error("headers have no limit")
+}
+
+// A client that copies its buffer for every frame costs more with every frame: the bytes it allocates for one
+// must not grow with their number.
+func TestT34CostOfAFrameIsFlat(t *testing.T) {
+	per := func(n int) float64 {
+		frame := []byte(chunked(chatFrame(" word")))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		a := newAnswer(plan.APIChat, record.Request{})
+		r := &response{onHeaders: a.headers, onPayload: a.payload}
+		_ = r.feed([]byte(sseHead), stamp{})
+		for i := range n {
+			if err := r.feed(frame, stamp{ns: int64(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := a.finish(nil); got.Frames != n {
+			t.Fatalf("got %d frames", got.Frames)
+		}
+		runtime.ReadMemStats(&after)
+		return float64(after.TotalAlloc-before.TotalAlloc) / float64(n)
+	}
+	short, long := per(1024), per(32768)
+	t.Logf("%.0f bytes a frame of 1,024, %.0f of 32,768", short, long)
+	if long > 2*short || long > 200 {
+		t.Errorf("got %.0f bytes a frame of 1,024 and %.0f of 32,768", short, long)
+	}
 }

@@ -34,6 +34,7 @@ type engine struct {
 	recent   [][]uint64 // prompts, newest last
 	totals   totals
 	memory   [][]byte
+	running  atomic.Int64
 	burnt    atomic.Uint64 // results of --work cpu, so that the work is not optimised away
 }
 
@@ -226,6 +227,7 @@ func (e *engine) metrics() string {
 	} {
 		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s counter\n%s %d\n", m.name, m.help, m.name, m.name, m.n)
 	}
+	fmt.Fprintf(&b, "# HELP sim_requests_running Requests that are being answered now.\n# TYPE sim_requests_running gauge\nsim_requests_running %d\n", e.running.Load())
 	b.WriteString("# HELP lever_active Whether a declared lever is in effect.\n# TYPE lever_active gauge\n")
 	active := e.active(nil)
 	for _, name := range slices.Sorted(maps.Keys(e.o.levers)) {

@@ -54,6 +54,8 @@ func (s *server) generate(w http.ResponseWriter, r *http.Request, k kind) {
 			return
 		}
 	}
+	s.running.Add(1)
+	defer s.running.Add(-1)
 	g := &generation{engine: s.engine, ask: a, no: s.begin(), http: w, flush: http.NewResponseController(w), prompt: len(prompt)}
 	g.active = s.active(a.on)
 	g.decode, g.prefill = s.rates(g.no, g.active)
