@@ -42,8 +42,12 @@ type Member struct {
 	Promised *float64 `json:"promised,omitempty"` // of a claim: the product of what the screens measured of its levers
 	Expected *float64 `json:"expected,omitempty"` // the same after shrinkage
 	Missing  []string `json:"missing,omitempty"`  // levers of a claim that no screen of the session measured
-	log, se  float64
-	hashes   []string
+	// Interaction is what a claim's levers have together beyond the product of their screens, with the 95 %
+	// interval of that contrast: negative when they get in each other's way.
+	Interaction *float64  `json:"interaction,omitempty"`
+	Range       []float64 `json:"interaction_range,omitempty"` // low, high
+	log, se, df float64
+	hashes      []string
 }
 
 // Family judges a session's groups as one family. It is pure over the groups, and changes none of them.
@@ -100,7 +104,7 @@ func members(g *record.Group) []Member {
 			m := Member{Group: g.Name, What: strings.Join(names, " + "), Case: c.Case, Verdict: c.Verdict,
 				Effect: c.Estimate.Effect, P: math.Max(p, math.SmallestNonzeroFloat64), E: e, log: c.Estimate.Log, hashes: hashes}
 			if c.Estimate.SE != nil {
-				m.se = *c.Estimate.SE
+				m.se, m.df = *c.Estimate.SE, c.Estimate.DF
 			}
 			side = append(side, m)
 		}
@@ -242,6 +246,7 @@ func (r *FamilyReport) claims() {
 		m := &r.Claims[i]
 		m.Adjusted, m.Passes = q, q <= r.Rate
 		promised, shrunk, have, all := 0.0, 0.0, 0, true
+		var parts []stats.Estimate
 		for _, h := range m.hashes {
 			s := r.screened(h)
 			if s == nil {
@@ -249,6 +254,7 @@ func (r *FamilyReport) claims() {
 			}
 			have++
 			promised += s.log
+			parts = append(parts, s.estimate())
 			if s.Shrunk == nil {
 				all = false
 			} else {
@@ -266,9 +272,30 @@ func (r *FamilyReport) claims() {
 		if e, ok := stats.Ratio(promised); ok {
 			m.Promised = &e
 		}
+		if have == len(m.hashes) && have > 1 {
+			m.interaction(parts)
+		}
 		if e, ok := stats.Ratio(shrunk); ok && all {
 			m.Expected = &e
 		}
+	}
+}
+
+func (m *Member) estimate() stats.Estimate {
+	return stats.Estimate{Diff: m.log, SE: m.se, DF: m.df}
+}
+
+func (m *Member) interaction(parts []stats.Estimate) {
+	e, ok := stats.InteractionOf(m.estimate(), parts)
+	if !ok {
+		return
+	}
+	low, high, ok := e.Interval(.95)
+	i, fits := stats.Ratio(e.Diff)
+	l, fitsLow := stats.Ratio(low)
+	h, fitsHigh := stats.Ratio(high)
+	if ok && fits && fitsLow && fitsHigh {
+		m.Interaction, m.Range = &i, []float64{l, h}
 	}
 }
 
@@ -325,6 +352,9 @@ func (r FamilyReport) Lines() []string {
 			}
 			if len(m.Missing) > 0 {
 				w += ", " + strings.Join(m.Missing, " and ") + " not among them"
+			}
+			if m.Interaction != nil {
+				w += fmt.Sprintf("; together beyond the product of each alone %s [%s, %s] at 95 %%", signed(*m.Interaction), signed(m.Range[0]), signed(m.Range[1]))
 			}
 		}
 		if len(r.Claims) > 1 {

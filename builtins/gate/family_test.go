@@ -65,6 +65,11 @@ func TestFamilyOfTwenty(t *testing.T) {
 	if want := math.Expm1(lucky + .05); math.Abs(*c.Promised-want) > 1e-12 || *c.Expected >= *c.Promised {
 		t.Errorf("the claim stands beside %v, shrunk %v, want %v and less", *c.Promised, *c.Expected, want)
 	}
+	// Three effects of SE .003 on 11 df: the contrast has .003·√3 on 33 df, t.975 2.0345.
+	if i := .048 - .05 - lucky; c.Interaction == nil || math.Abs(math.Log1p(*c.Interaction)-i) > 1e-12 ||
+		math.Abs(math.Log1p(c.Range[1])-i-2.0345*.003*math.Sqrt(3)) > 1e-6 {
+		t.Errorf("interaction %v %v", c.Interaction, c.Range)
+	}
 	text := strings.Join(r.Lines(), "\n")
 	for _, want := range []string{"20 screened effects as one family", "good +5.13 %", "does not stand among 20, although better by itself (q 0.3)", "where the screens showed"} {
 		if !strings.Contains(text, want) {

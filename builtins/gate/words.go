@@ -117,6 +117,7 @@ func (v *verdict) labels(g *record.Group, blocks []BlockState) {
 			v.warn("%s of each of the sides %s: an observed range, not an interval", runs(n), strings.Join(few, ", "))
 		}
 	}
+	v.normality()
 	for _, s := range g.Sides {
 		for _, l := range s.Stack {
 			if want, _ := confirms(l); l.Unconfirmed != "" && len(want) == 0 {
@@ -129,6 +130,36 @@ func (v *verdict) labels(g *record.Group, blocks []BlockState) {
 			if b.Valid && a != nil && a.Attached {
 				v.warn("attached to an engine that flow did not launch: weaker evidence")
 			}
+		}
+	}
+}
+
+// normality warns about intervals that so few differences have only because their noise is taken for normal.
+// A ladder and a design have no differences that could be exchanged at all, and say what they are elsewhere.
+func (v *verdict) normality() {
+	if v.any != nil && v.any.Kind == stats.AnytimeSign {
+		return
+	}
+	for _, c := range v.comparisons {
+		e := c.Estimate
+		if c.Cost || e == nil || e.SE == nil {
+			continue
+		}
+		n := 0
+		switch e.Method {
+		case stats.MethodQuad:
+			n = e.Blocks
+		case stats.MethodPair:
+			n = c.NSide
+		default:
+			continue
+		}
+		if w := stats.Attainable(n, .95); w != "" {
+			unit := e.Method
+			if n != 1 {
+				unit += "s"
+			}
+			v.warn("%d %s %s", n, unit, w)
 		}
 	}
 }

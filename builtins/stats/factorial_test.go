@@ -191,6 +191,54 @@ func TestFactorialCoverage(t *testing.T) {
 	}
 }
 
+// Another unit changes no effect of logarithms; levers exchanged exchange their effects; on and off exchanged
+// turns the sign; the runs of a design without drift may stand in any order.
+func TestFactorialProperties(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	n := &Noise{SD: .8, DF: 12, From: "history"}
+	same := func(what string, got, want []Estimate, pick func(j int) (at int, sign float64)) {
+		t.Helper()
+		for j := range want {
+			at, s := pick(j)
+			if math.Abs(s*got[at].Diff-want[j].Diff) > 1e-9 || math.Abs(got[at].SE-want[j].SE) > 1e-9 || got[at].DF != want[j].DF {
+				t.Fatalf("%s: lever %d: got %+v, want %+v", what, j, got[at], want[j])
+			}
+		}
+	}
+	as := func(j int) (int, float64) { return j, 1 }
+	for range 50 {
+		rows := PlackettBurman12()
+		for i := range rows {
+			rows[i] = rows[i][:7]
+		}
+		runs := runsOf(rows, func([]float64) float64 { return r.NormFloat64() })
+		drift := r.IntN(2) == 0
+		want, _ := Factorial(runs, drift, n)
+		change := func(f func(*Run)) []Estimate {
+			var out []Run
+			for _, x := range runs {
+				x.On = append([]bool(nil), x.On...)
+				f(&x)
+				out = append(out, x)
+			}
+			got, ok := Factorial(out, drift, n)
+			if !ok {
+				t.Fatal("no effects")
+			}
+			return got
+		}
+		same("another unit", change(func(x *Run) { x.Y += 5 }), want, as)
+		same("exchanged", change(func(x *Run) { x.On[1], x.On[4] = x.On[4], x.On[1] }), want, func(j int) (int, float64) {
+			return map[int]int{1: 4, 4: 1}[j] + map[bool]int{true: 0, false: j}[j == 1 || j == 4], 1
+		})
+		same("turned", change(func(x *Run) { x.On[2] = !x.On[2] }), want, func(j int) (int, float64) { return j, sign(j != 2) })
+		r.Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
+		if got, _ := Factorial(runs, false, n); !drift {
+			same("shuffled", got, want, as)
+		}
+	}
+}
+
 func TestFactorialRefuses(t *testing.T) {
 	for name, runs := range map[string][]Run{
 		"nothing":      nil,
