@@ -77,7 +77,7 @@ func (g *Group) checkDesign() error {
 		most = maxFractionLever
 	}
 	if len(levers) > most || len(levers) < 2 {
-		return refuse(g, "split the levers over several groups, or screen a single one in quads", "design %s has %d levers, want 2 to %d", g.Design, len(levers), most)
+		return refuse(g, "split the levers over several groups, or screen a single one in quads", "design %s: got %d levers that the control has not, want 2 to %d", g.Design, len(levers), most)
 	}
 	control := g.ControlSide()
 	for _, s := range g.Sides[1:] {
