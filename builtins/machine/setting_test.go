@@ -426,3 +426,36 @@ func FuzzKernelLines(f *testing.F) {
 		}
 	})
 }
+
+// A process that is started on CPUs has no others.
+func TestOnCPUs(t *testing.T) {
+	mine, err := AllowedCPUs(os.Getpid())
+	if err != nil {
+		t.Skip(err) // no /proc
+	}
+	cpus, err := ParseCPUs(mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := cpus[len(cpus)-1]
+	cmd := exec.Command("sleep", "60")
+	if err := OnCPUs([]int{last}, cmd.Start); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	if got, err := AllowedCPUs(cmd.Process.Pid); got != fmt.Sprint(last) || err != nil {
+		t.Errorf("the child may run on %s, %v, want %d", got, err, last)
+	}
+	if got, _ := AllowedCPUs(os.Getpid()); got != mine {
+		t.Errorf("this process may run on %s, want %s", got, mine)
+	}
+	if err := OnCPUs([]int{1 << 9}, func() error { t.Error("was run"); return nil }); err == nil {
+		t.Error("want an error for a CPU that is not there")
+	}
+	if _, err := AllowedCPUs(1 << 30); err == nil {
+		t.Error("want an error for a process that is not there")
+	}
+}
