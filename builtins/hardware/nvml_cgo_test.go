@@ -121,3 +121,84 @@ func TestPowerKeepsItsMeaning(t *testing.T) {
 		}
 	}
 }
+
+// TestFurtherUnits: fields by number, processes that both compute and draw counted once, errors since the
+// boot, the bus, and events that are taken without waiting.
+func TestFurtherUnits(t *testing.T) {
+	d := device()
+	fields := map[uint32]uint64{nvml.FI_DEV_POWER_AVERAGE: 90500, nvml.FI_DEV_MEMORY_TEMP: 71}
+	d.GetFieldValuesFunc = func(v []nvml.FieldValue) nvml.Return {
+		x, ok := fields[v[0].FieldId]
+		if !ok {
+			v[0].NvmlReturn = uint32(nvml.ERROR_NOT_SUPPORTED)
+			return nvml.SUCCESS
+		}
+		v[0].ValueType, v[0].NvmlReturn = uint32(nvml.VALUE_TYPE_UNSIGNED_INT), uint32(nvml.SUCCESS)
+		binary.NativeEndian.PutUint64(v[0].Value[:], x)
+		return nvml.SUCCESS
+	}
+	d.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{Total: 16 << 30}, nvml.SUCCESS }
+	d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: 97, Memory: 41}, nvml.SUCCESS }
+	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
+		return []nvml.ProcessInfo{{Pid: 1}, {Pid: 2}}, nvml.SUCCESS
+	}
+	d.GetGraphicsRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
+		return []nvml.ProcessInfo{{Pid: 2}, {Pid: 3}}, nvml.SUCCESS
+	}
+	d.GetTotalEccErrorsFunc = func(k nvml.MemoryErrorType, c nvml.EccCounterType) (uint64, nvml.Return) {
+		if c != nvml.VOLATILE_ECC {
+			t.Errorf("asked for counter %v", c)
+		}
+		return map[nvml.MemoryErrorType]uint64{nvml.MEMORY_ERROR_TYPE_CORRECTED: 7, nvml.MEMORY_ERROR_TYPE_UNCORRECTED: 1}[k], nvml.SUCCESS
+	}
+	d.GetPcieThroughputFunc = func(c nvml.PcieUtilCounter) (uint32, nvml.Return) {
+		return map[nvml.PcieUtilCounter]uint32{nvml.PCIE_UTIL_RX_BYTES: 2048, nvml.PCIE_UTIL_TX_BYTES: 512}[c], nvml.SUCCESS
+	}
+	d.GetCurrPcieLinkGenerationFunc = func() (int, nvml.Return) { return 4, nvml.SUCCESS }
+	d.GetCurrPcieLinkWidthFunc = func() (int, nvml.Return) { return 16, nvml.SUCCESS }
+	pending := 0
+	d.RegisterEventsFunc = func(what uint64, _ nvml.EventSet) nvml.Return {
+		if what != nvml.EventTypeXidCriticalError {
+			t.Errorf("registered for %d", what)
+		}
+		return nvml.SUCCESS
+	}
+	set := &mock.EventSet{WaitFunc: func(ms uint32) (nvml.EventData, nvml.Return) {
+		if ms != 0 {
+			t.Errorf("waits %d ms", ms)
+		}
+		if pending == 0 {
+			return nvml.EventData{}, nvml.ERROR_TIMEOUT
+		}
+		pending--
+		return nvml.EventData{}, nvml.SUCCESS
+	}}
+	g := &nvidiaGPU{d: d, fields: true, newEvents: func() (nvml.EventSet, nvml.Return) { return set, nvml.SUCCESS }}
+	for _, c := range []struct {
+		q    quantity
+		want float64
+	}{
+		{gpuPowerAverage, 90.5}, {gpuMemTemp, 71}, {gpuMemTotal, 16384}, {gpuMemUtil, 41}, {gpuProcesses, 3}, {gpuEccCorrected, 7}, {gpuEccUncorrected, 1},
+		{gpuPcieRx, 2}, {gpuPcieTx, .5}, {gpuPcieGen, 4}, {gpuPcieWidth, 16}, {gpuXid, 0},
+	} {
+		if v, err := g.Read(c.q); v != c.want || err != nil {
+			t.Errorf("quantity %d: got %v, %v, want %v", c.q, v, err, c.want)
+		}
+	}
+	pending = 2
+	for range 2 { // they are counted once
+		if v, err := g.Read(gpuXid); v != 2 || err != nil {
+			t.Errorf("events: got %v, %v, want 2", v, err)
+		}
+	}
+	old := &nvidiaGPU{d: d} // a driver without fields and events
+	for _, q := range []quantity{gpuPowerAverage, gpuMemTemp, gpuXid} {
+		if _, err := old.Read(q); !errors.Is(err, errNotSupported) {
+			t.Errorf("quantity %d of an old driver: %v", q, err)
+		}
+	}
+	fields = nil
+	if _, err := g.Read(gpuMemTemp); !errors.Is(err, errNotSupported) {
+		t.Errorf("no memory sensor: %v", err)
+	}
+}

@@ -39,6 +39,7 @@ type procs struct {
 	pids    func() []int // the engine's own, which do not count
 	sensors []record.Sensor
 	names   []string // of the sensors
+	own     bool
 	seen    map[int]*seenProc
 	round   uint64
 }
@@ -65,14 +66,27 @@ func openProcs(o Options) Source {
 	return p
 }
 
-func (p *procs) Name() string             { return "procs" }
+// OpenProcesses counts further processes by patterns of one's own.
+func OpenProcesses(o Options, patterns []Pattern) Source {
+	o.Processes = patterns
+	p := openProcs(o.withDefaults()).(*procs)
+	p.own = true
+	return &guarded{Source: p}
+}
+
+func (p *procs) Name() string {
+	if p.own {
+		return "procs.own" // beside the default ones: names of sources are unique in a sampler
+	}
+	return "procs"
+}
 func (p *procs) Sensors() []record.Sensor { return p.sensors }
 func (p *procs) Close() error             { return nil }
 func (p *procs) slow() bool               { return len(p.sensors) > 0 && p.sensors[0].Available }
 func (p *procs) every() time.Duration     { return 2 * time.Second }
 
 func (p *procs) bind(pids func() []int) Source {
-	return &procs{o: p.o, pids: pids, sensors: p.sensors, names: p.names, seen: map[int]*seenProc{}}
+	return &procs{o: p.o, own: p.own, pids: pids, sensors: p.sensors, names: p.names, seen: map[int]*seenProc{}}
 }
 
 func (p *procs) Sample(_ int64, emit func(string, float64)) error {

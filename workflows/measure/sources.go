@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"flow/builtins/hardware"
@@ -22,7 +23,13 @@ func (m *Real) sourcesOf(ctx context.Context, t run.Task) (all, own []hardware.S
 	if files := m.files(t.Side.Engine); len(files) > 0 {
 		own = append(own, hardware.OpenFiles(o, files))
 	}
+	if p := patterns(t.Group.Collectors); len(p) > 0 {
+		own = append(own, hardware.OpenProcesses(o, p))
+	}
 	for _, c := range t.Group.Collectors {
+		if c.Processes != "" {
+			continue
+		}
 		src, err := hardware.OpenCollector(ctx, o, hardware.Collector{Collector: c, Dir: m.o.Root})
 		if err != nil {
 			return nil, nil, errors.Join(err, closeSources(own))
@@ -30,6 +37,17 @@ func (m *Real) sourcesOf(ctx context.Context, t run.Task) (all, own []hardware.S
 		own = append(own, src)
 	}
 	return append(slices.Clone(m.sources), own...), own, nil
+}
+
+// patterns are the processes that a group wants counted.
+func patterns(cs []plan.Collector) []hardware.Pattern {
+	var out []hardware.Pattern
+	for _, c := range cs {
+		if re, err := regexp.Compile(c.Processes); c.Processes != "" && err == nil { // checked where it was declared
+			out = append(out, hardware.Pattern{Name: c.Name, Match: re})
+		}
+	}
+	return out
 }
 
 // files are the engine's files, as paths.

@@ -14,16 +14,17 @@ import (
 )
 
 // Collector is one external source of samples, whose sensors are NAME.what: a command whose lines become
-// samples, or a file that something else keeps writing.
+// samples, or a file that something else keeps writing. It may also count processes by pattern.
 type Collector struct {
-	Name    string        `json:"name"`
-	Pos     diag.Pos      `json:"-"`
-	Command []string      `json:"command,omitempty"` // either this
-	File    string        `json:"file,omitempty"`    // or this
-	Format  string        `json:"format"`            // one of CollectorFormats
-	Every   time.Duration `json:"every,omitempty"`   // run the command anew this often; 0: it goes on printing by itself
-	Stale   time.Duration `json:"stale,omitempty"`   // without a line for so long nothing counts as measured; 0: 10 s, or three times Every
-	Wait    time.Duration `json:"wait,omitempty"`    // for the first line; 0: 5 s, or twice Every
+	Name      string        `json:"name"`
+	Pos       diag.Pos      `json:"-"`
+	Command   []string      `json:"command,omitempty"`   // either this
+	File      string        `json:"file,omitempty"`      // or this
+	Processes string        `json:"processes,omitempty"` // or this: a pattern of names, whose count is procs.NAME.count
+	Format    string        `json:"format,omitempty"`    // one of CollectorFormats; none for processes
+	Every     time.Duration `json:"every,omitempty"`     // run the command anew this often; 0: it goes on printing by itself
+	Stale     time.Duration `json:"stale,omitempty"`     // without a line for so long nothing counts as measured; 0: 10 s, or three times Every
+	Wait      time.Duration `json:"wait,omitempty"`      // for the first line; 0: 5 s, or twice Every
 }
 
 // CollectorFormats are the formats of lines that flow reads.
@@ -47,8 +48,17 @@ func (c Collector) Check() error {
 		return refuse(`collector("wall", …)`, "got a name that is no sensor's first word, want small letters, digits and _")
 	case slices.Contains(ownSensors, c.Name):
 		return refuse(fmt.Sprintf("collector(%q, …)", "my_"+c.Name), "this is the name of sensors of flow's own")
-	case (len(c.Command) == 0) == (c.File == ""):
-		return refuse(fmt.Sprintf(`collector(%q, command = ["meter", "--csv"], format = "csv")`, c.Name), "give exactly one of command and file")
+	case c.ways() != 1:
+		return refuse(fmt.Sprintf(`collector(%q, command = ["meter", "--csv"], format = "csv")`, c.Name), "give exactly one of command, file and processes")
+	case c.Processes != "" && (c.Format != "" || c.Every+c.Stale+c.Wait != 0):
+		return refuse(fmt.Sprintf(`collector(%q, processes = r"^ffmpeg$")`, c.Name), "processes are counted by flow: they have no format and no times")
+	case c.Processes != "" && slices.Contains([]string{"engines", "builds", "agents"}, c.Name):
+		return refuse(fmt.Sprintf("collector(%q, …)", "my_"+c.Name), "procs.%s.count is flow's own", c.Name)
+	case c.Processes != "":
+		if _, err := regexp.Compile(c.Processes); err != nil {
+			return refuse(fmt.Sprintf(`collector(%q, processes = r"^ffmpeg$")`, c.Name), "processes: %v", err)
+		}
+		return nil
 	case len(c.Command) > 0 && c.Command[0] == "":
 		return refuse(`command = ["meter"]`, "the command has no first word")
 	case !slices.Contains(CollectorFormats(), c.Format):
@@ -65,6 +75,17 @@ func (c Collector) Check() error {
 		return refuse(`every = "100ms"`, "got every %v, want at least 50ms: starting a program costs the engine's cores", c.Every)
 	}
 	return nil
+}
+
+// ways counts the sources that are named.
+func (c Collector) ways() int {
+	n := 0
+	for _, there := range []bool{len(c.Command) > 0, c.File != "", c.Processes != ""} {
+		if there {
+			n++
+		}
+	}
+	return n
 }
 
 func (g *Group) checkCollectors() error {
