@@ -89,7 +89,12 @@ func TestNames(t *testing.T) {
 		"engines/sim.star":       {"sim_bench", "sim_lever", "sim_server"},
 		"engines/openai.star":    {"openai_attached", "openai_server"},
 		"engines/args.star":      {"words"},
-		"engines/llama_cpp.star": {"llama_server"},
+		"engines/llama_cpp.star": {"llama_bench", "llama_server"},
+		"engines/strata.star":    {"strata_as_asked", "strata_lever", "strata_metrics", "strata_server", "strata_tune"},
+		"engines/ds4.star":       {"ds4_server"},
+		"engines/vllm.star":      {"vllm_server"},
+		"engines/sglang.star":    {"sglang_server"},
+		"engines/ollama.star":    {"ollama_attached", "ollama_server"},
 		"engines/ds4_bench.star": {"ds4_bench", "ds4_cache_honoured", "ds4_metrics", "ds4_tokens_exact"},
 	}
 	for _, name := range files(t) {
