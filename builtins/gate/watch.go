@@ -83,6 +83,9 @@ func (w *Watch) Sample(s record.Sample) (breach string) {
 		x = &watched{base: s.Value}
 		w.each[key] = x
 	}
+	if _, ok := w.base[s.Sensor]; !ok && len(w.guard.Also) > 0 {
+		w.base[s.Sensor] = s.Value
+	}
 	if w.off || !w.busy {
 		return ""
 	}

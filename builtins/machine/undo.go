@@ -311,12 +311,12 @@ func (s Settings) undo(ctx context.Context, c change) (words string, err error) 
 
 // Left is a journal that a process which is gone has left behind.
 type Left struct {
-	PID     int
-	Session string
-	WallNS  int64
-	What    []string // settings, by key
-	Done    []string // what Restore put back, in words
-	Gone    bool     // the machine was restarted since, which undid what the kernel forgets
+	PID     int      `json:"pid"`
+	Session string   `json:"session,omitempty"`
+	WallNS  int64    `json:"wall_ns"`
+	What    []string `json:"settings"`       // by key
+	Done    []string `json:"done,omitempty"` // what was put back, in words
+	Gone    bool     `json:"gone,omitempty"` // the machine was restarted since, which undid what the kernel forgets
 }
 
 // String says whose it was, and what became of it.

@@ -70,13 +70,16 @@ func (s *Session) runArm(ctx context.Context, r *groupRun, at armAt) (*record.Ar
 	}
 	h := &arm{s: s, r: r, rig: rig, side: side, rec: a, watch: watch}
 	failure := s.act(actx, h, settling)
-	watch.stop()
+	held := watch.stop()
 	closeErr := rig.Close(context.WithoutCancel(ctx), a)
 	a.MonoEndNS = s.Clock.Mono()
 	if h.settled > 0 {
 		a.OverheadNS = overhead(a)
 	}
 	mistake := s.dispose(ctx, actx, a, h, failure)
+	if h.launched {
+		a.Findings = append(a.Findings, held...)
+	}
 	if closeErr != nil && mistake == nil {
 		a.Disposition, a.Reason = record.Failed, closeErr.Error()
 	}
@@ -404,10 +407,26 @@ func (w *watches) sample(x record.Sample) {
 	}
 }
 
-func (w *watches) stop() {
+// stop ends the watch and gives the findings of the guards that held, with what they saw at worst. One that
+// saw nothing (its device was never busy, its step too short) says so and excludes nothing: it had no cause
+// to end the arm.
+func (w *watches) stop() []record.Finding {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.done = true
+	var out []record.Finding
+	for i, g := range w.each {
+		if !gate.Applies(w.guards[i], w.side) {
+			continue
+		}
+		f := g.Finding()
+		if f.Outcome == record.Fail {
+			continue // dispose puts it down
+		}
+		f.Required = f.Outcome == record.Pass
+		out = append(out, f)
+	}
+	return out
 }
 
 // asErr is errors.As that takes nil.
