@@ -110,12 +110,15 @@ func look(g *record.Group, sequential, plan bool) verdict {
 			}
 		}
 	}
+	blocks := Blocks(g)
 	for _, n := range g.Noise {
 		if n.DF == 0 {
 			v.warn("%s", n.From)
 		}
 	}
-	blocks := Blocks(g)
+	if plan && len(blocks) > 0 {
+		v.warn("%s", tooFine(g, kindOf(blocks[0])))
+	}
 	for _, b := range blocks {
 		if b.Valid {
 			v.blocks++

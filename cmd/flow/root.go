@@ -72,7 +72,7 @@ command line is wrong; 3 the machine is wrong; 4 stopped early, resumable; 70 a 
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("flow "+cmd.Name(), err.Error(), "flow "+cmd.Name()+" --help")
 	})
-	root.AddCommand(newRunCommand(a), newResumeCommand(a), newStopCommand(a), newStatusCommand(a), newCheckCommand(a), newCalibrateCommand(a), newBuiltinsCommand(a), newDocCommand(a),
+	root.AddCommand(newRunCommand(a), newResumeCommand(a), newStopCommand(a), newStatusCommand(a), newCheckCommand(a), newPlanCommand(a), newCalibrateCommand(a), newBuiltinsCommand(a), newDocCommand(a),
 		newSQLCommand(a), newSessionsCommand(a), newShowCommand(a), newDoctorCommand(a), newReceiptCommand(a))
 	return root
 }
