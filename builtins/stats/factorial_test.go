@@ -167,7 +167,7 @@ func TestFactorialCoverage(t *testing.T) {
 	rows = append(rows, make([]bool, 4))
 	for name, n := range map[string]*Noise{"own": nil, "borrowed": {SD: 1, DF: 40, From: "history"}} {
 		hit, all := 0, 0
-		for range 4000 {
+		for range 1200 {
 			runs := runsOf(rows, func(x []float64) float64 { return 1.5*x[1] + r.NormFloat64() })
 			for i := range runs {
 				runs[i].Y += .8 * float64(i)
