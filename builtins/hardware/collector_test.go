@@ -290,6 +290,25 @@ func TestPaces(t *testing.T) {
 	}
 }
 
+// TestLastReading: a window that ends just before Stop has a reading behind its edge, but what is costly to
+// read is left alone.
+func TestLastReading(t *testing.T) {
+	quick, slow := steady("quick"), steady("slow")
+	s, err := StartSampler(t.Context(), SamplerOptions{Sources: []Source{quick, &paced{slow, time.Second}}, Interval: time.Hour, Need: []string{"quick.value", "slow.value"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edge := monotonic()
+	st := s.Stop()
+	if quick.calls.Load() != 2 || slow.calls.Load() != 1 || st.Ticks != 1 {
+		t.Errorf("read %d and %d times in %d ticks, want 2, 1, 1", quick.calls.Load(), slow.calls.Load(), st.Ticks)
+	}
+	all := s.Samples()
+	if last := all[len(all)-1]; last.Sensor != "quick.value" || last.MonoNS < edge {
+		t.Errorf("the last sample is %+v, want one after %d", last, edge)
+	}
+}
+
 type paced struct {
 	*scripted
 	pace time.Duration

@@ -81,7 +81,7 @@ func TestEngineTree(t *testing.T) {
 		t.Errorf("before the first process: got %v, want nothing", got)
 	}
 	f.set(10, 1, "S", 100, 0, 2048)
-	step("one process", map[string]float64{"processes": 1, "threads": 3, "cpu_s": 1, "rss_mib": 2, "vmpin_mib": 4. / 1024, "vmlck_mib": 0, "majflt": 3})
+	step("one process", map[string]float64{"processes": 1, "threads": 3, "cpu_s": 1, "rss_mib": 2, "vmpin_mib": 4. / 1024, "vmlck_mib": 0, "majflt": 3, "minflt": 9})
 
 	f.set(11, 10, "R", 40, 0, 1024)
 	f.set(12, 10, "R", 10, 0, 1024)

@@ -334,11 +334,13 @@ func (l *lane) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			// A window that ended since the last tick has its edge between that and this reading.
+			l.tick(0, true)
 			return
 		case <-timer.C:
 		}
 		now := l.s.o.Now()
-		l.tick(now - deadline)
+		l.tick(now-deadline, false)
 		// The next deadline is on the grid of the first one: a late tick does not move those after it.
 		deadline += interval
 		now = l.s.o.Now()
@@ -352,15 +354,17 @@ func (l *lane) run(ctx context.Context) {
 	}
 }
 
-// tick reads every source of the lane once.
-func (l *lane) tick(behind int64) {
+// tick reads every source of the lane that is due; at the last one, those that are read at every tick.
+func (l *lane) tick(behind int64, last bool) {
 	// The thread's CPU clock is only ours while the goroutine cannot move to another thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cpu, ok := threadCPU()
 
 	l.mu.Lock()
-	l.ticks++
+	if !last {
+		l.ticks++
+	}
 	if behind > int64(l.s.o.Interval)/2 {
 		l.late++
 	}
@@ -368,7 +372,7 @@ func (l *lane) tick(behind int64) {
 		src := l.sources[i].Source
 		at := l.s.o.Now()
 		// Half an interval early is on time: ticks jitter, and a source of 100 ms at 10 Hz is read every tick.
-		if at+int64(l.s.o.Interval)/2 < l.sources[i].next {
+		if at+int64(l.s.o.Interval)/2 < l.sources[i].next && !last || last && l.sources[i].every > int64(paceUsual) {
 			continue
 		}
 		// On a grid of its own, so that jitter does not add up; after a pause from now.

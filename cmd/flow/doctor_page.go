@@ -20,7 +20,7 @@ import (
 // checkup is everything that flow doctor says.
 type checkup struct {
 	Machine    record.Machine     `json:"machine"`
-	Conditions []cond        `json:"conditions"`
+	Conditions []cond             `json:"conditions"`
 	SettleS    *float64           `json:"settle_s"` // null: nothing that passes by itself
 	SettleBy   string             `json:"settle_by,omitempty"`
 	Settings   []hardware.Setting `json:"settings"`

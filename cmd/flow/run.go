@@ -321,6 +321,9 @@ func (r *running) finish(ctx context.Context, err error) error {
 	r.rs.Exit, r.rs.WallEndNS, r.rs.OffsetEndNS = &code, &wall, &offset
 	r.rs.Sources = r.w.sources() // files loaded by main's calls, too
 	endErr := r.keeper.EndSession(durable, r.rs)
+	if err := r.keepSensors(durable); err != nil { // those of collectors, too, which only arms have
+		r.live.Event(record.Event{Kind: "warning", Text: err.Error()})
+	}
 	r.live.Event(record.Event{Kind: "session.end", Text: r.rs.Status, WallNS: wall})
 	r.live.Close()
 	groups, groupsErr := r.db.Groups(durable, r.rs.ID)

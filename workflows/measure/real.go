@@ -52,6 +52,7 @@ type Real struct {
 	digests *machine.Digester
 
 	mu       sync.Mutex
+	extra    []record.Sensor // of arms that have ended: what their collectors had
 	lock     *machine.Lock
 	used     *usage            // what the lock is on
 	gpus     []string          // chosen for "gpus:N", so that all groups of a session use the same
@@ -92,7 +93,9 @@ func (m *Real) Machine(ctx context.Context) (record.Machine, error) {
 
 // Sensors lists what can be sampled here.
 func (m *Real) Sensors(context.Context) ([]record.Sensor, error) {
-	return hardware.Sensors(m.sources), nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append(hardware.Sensors(m.sources), m.extra...), nil
 }
 
 // Read takes one value of each sensor now.
@@ -287,6 +290,7 @@ func (r *rig) Close(ctx context.Context, a *record.Arm) error {
 	if r.proc != nil {
 		r.proc.facts(ctx, a)
 	}
+	r.m.saw(r.own)
 	err = errors.Join(err, closeSources(r.own))
 	if !r.m.o.Keep {
 		err = errors.Join(err, os.RemoveAll(r.out))

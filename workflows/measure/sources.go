@@ -62,6 +62,17 @@ func (m *Real) files(e plan.Engine) []string {
 	return out
 }
 
+// saw keeps what sensors an arm had of its own.
+func (m *Real) saw(own []hardware.Source) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range hardware.Sensors(own) {
+		if !slices.ContainsFunc(m.extra, func(x record.Sensor) bool { return x.Name == s.Name }) {
+			m.extra = append(m.extra, s)
+		}
+	}
+}
+
 func closeSources(srcs []hardware.Source) error {
 	var err error
 	for _, s := range srcs {
