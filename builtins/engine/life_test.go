@@ -156,6 +156,23 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
+// A command that ended well before the first look was ready all the same: it is measured by what it left.
+func TestCommandThatIsQuickerThanTheFirstLook(t *testing.T) {
+	l := launchOf("true")
+	l.Command.Argv, l.Engine.API, l.Engine.Ready = []string{"true"}, nil, plan.Ready{}
+	p := start(t, l)
+	<-p.Done()
+	if err := p.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p.Info().ReadyNS == 0 {
+		t.Error("no time of readiness")
+	}
+	if err := p.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestReadyKinds(t *testing.T) {
 	line := serverOf("serve")
 	line.Engine.Ready = plan.Ready{Kind: plan.ReadyLog, Pattern: `listening on http://\S+:\d+`}

@@ -39,7 +39,7 @@ func (p *Process) WaitReady(ctx context.Context) error {
 	defer cancel()
 	why := "no answer to the first look"
 	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
-		if p.ended() {
+		if p.ended() && !p.ranAlready() {
 			return p.diedBeforeReady()
 		}
 		ready, w, err := look(own)
@@ -78,6 +78,16 @@ func (p *Process) ended() bool {
 	default:
 		return false
 	}
+}
+
+// ranAlready: a command engine is ready when it is launched, and a quick one can have done all its work
+// before the first look.
+func (p *Process) ranAlready() bool {
+	if k := p.engine.Ready.Kind; k != "" && k != plan.ReadyExit {
+		return false
+	}
+	e := p.exitError()
+	return e.Code != nil && *e.Code == 0
 }
 
 // diedBeforeReady: an exit of its own is what the next launch would do as well; a signal need not be.

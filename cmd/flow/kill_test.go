@@ -150,7 +150,7 @@ def main(session):
             stack = stack + [x]
     rows = session.query("select name, verdict from groups where session_id is not null order by position")
     session.note("%d groups" % len(rows))
-    session.run(qualification(stack, engine = sim, workload = work))
+    session.run(qualification(stack, engine = sim, workload = work, gates = []))
 `
 
 // TestKilledAtEveryWrite kills flow before and after each durable write. In short mode every ninth.
@@ -236,7 +236,7 @@ work = workload(prompt = "Where does the river go?", max_tokens = 12)
 
 def main(session):
     for x in ["fast", "slow"]:
-        session.run(screen(sim_lever(x), engine = sim, workload = work, name = x, min_effect = "10%"))
+        session.run(screen(sim_lever(x), engine = sim, workload = work, name = x, min_effect = "10%", gates = []))
 `
 
 // TestKilledAtRandomInstants kills flow while real engines run, resumes it, and kills it again: the verdicts

@@ -165,7 +165,7 @@ func (s *Session) dispose(ctx, actx context.Context, a *record.Arm, h *arm, fail
 	var b *breach
 	var le *LaunchError
 	var ee *EngineError
-	if a.Label == h.r.g.Control && h.launched && a.Process != nil && a.Process.ReadyNS != 0 {
+	if a.Label == h.r.g.Control && h.launched && a.Process != nil && a.Process.ReadyNS != 0 && (h.side.Engine.API != nil || failure == nil) { // a command is ready at once: it has to have run
 		s.started[h.r.g.Engine] = true
 	}
 	switch {
