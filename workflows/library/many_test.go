@@ -114,6 +114,11 @@ g = %CALL%([sim_lever(n) for n in names], engine = e, workload = workload(prompt
 		if len(labels) != c.runs || g.Cap != 1 || labels[0] != "U" || labels[len(labels)-1] != "U" {
 			t.Errorf("%s of %d: order %q", c.call, c.levers, g.Order)
 		}
+		for j, lever := range g.DesignLevers() {
+			if lever.Name != fmt.Sprint("l", j) {
+				t.Errorf("%s: lever %d is %s: not as they were given", c.call, j, lever.Name)
+			}
+		}
 		checkBalance(t, c.call, g, labels, c.drift)
 		checkJudged(t, c.call, g, labels)
 	}

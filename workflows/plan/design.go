@@ -27,25 +27,33 @@ func Designs() []string {
 	return []string{DesignPB12, DesignPB12Fold, DesignFraction, DesignFracFold, DesignFactorial}
 }
 
-// DesignLevers is the levers that the sides of a design add to the control's stack, in order of first
-// appearance; nil without a design.
+// DesignLevers is the levers that the sides of a design add to the control's stack, in the order in which
+// stacks hold them: every stack is a part of one list. nil without a design.
 func (g *Group) DesignLevers() []Lever {
 	if g.Design == "" {
 		return nil
 	}
 	var out []Lever
-	seen := map[string]bool{}
-	for _, l := range g.ControlSide().Stack {
-		seen[l.Key()] = true
-	}
+	before := map[string]map[string]bool{} // of each lever, the levers that ever stand before it
+	base := g.ControlSide().Stack.keys()
 	for _, s := range g.Sides[1:] {
+		var passed []string
 		for _, l := range s.Stack {
-			if !seen[l.Key()] {
-				seen[l.Key()] = true
+			k := l.Key()
+			if slices.Contains(base, k) {
+				continue
+			}
+			if before[k] == nil {
+				before[k] = map[string]bool{}
 				out = append(out, l)
 			}
+			for _, p := range passed {
+				before[k][p] = true
+			}
+			passed = append(passed, k)
 		}
 	}
+	slices.SortStableFunc(out, func(a, b Lever) int { return len(before[a.Key()]) - len(before[b.Key()]) })
 	return out
 }
 

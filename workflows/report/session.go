@@ -132,7 +132,7 @@ func (p *page) rows(g *record.Group, add func(name, change string, cells ...stri
 				rung = strings.TrimSpace(c.Side + " " + c.Case)
 			}
 			name, verdict = strings.TrimSpace(begun(g.Name)+" "+rung), c.Verdict
-			if change := changeOf(g, c.Side); len(g.Sides) > 2 && name != g.Name+" "+rung {
+			if change := changeOf(g, c.Side); len(g.Sides) > 2 && textWidth(g.Name+rung) > 12 {
 				name = strings.TrimSpace(change + " " + c.Case) // which lever says more than the beginning of a list
 			}
 		}
