@@ -180,7 +180,7 @@ func TestReadyKinds(t *testing.T) {
 	port.Engine.Ready = plan.Ready{Kind: plan.ReadyPort}
 	late := launchOf("late")
 	late.Engine.Ready = plan.Ready{Kind: plan.ReadyLog, Pattern: `^listening on`}
-	status := serverOf("serve")
+	status := serverOf("loading")
 	status.Engine.Ready = plan.Ready{Kind: plan.ReadyHTTP, Path: "/health", Status: 503}
 	for name, l := range map[string]Launch{"log": line, "port": port, "log line without end": late, "status": status} {
 		t.Run(name, func(t *testing.T) { ready(t, start(t, l)) })

@@ -94,6 +94,8 @@ func scripted(mode string, args []string) int {
 		_ = w.Flush()
 	case "serve":
 		return serve(port, 50*time.Millisecond)
+	case "loading": // answers 503 for as long as anybody looks
+		return serve(port, time.Hour)
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		return serve(port, 0)
