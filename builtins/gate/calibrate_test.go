@@ -219,9 +219,9 @@ func calSessions() (n int, full bool) {
 	case *calibrate > 0:
 		return *calibrate, true
 	case testing.Short():
-		return 100, false
+		return 60, false
 	}
-	return 250, false
+	return 160, false
 }
 
 // False positives at a nominal 5 %: at most 6 %, and 7.5 % where neighbours correlate or the history was

@@ -24,7 +24,7 @@ import (
 func Judge(g *record.Group, past []*record.Group) {
 	Borrow(g, past)
 	v := look(g, looksAtResults(g), true)
-	g.Comparisons, g.Verdict, g.Reason, g.Warnings = v.comparisons, v.verdict, v.reason, append(v.warnings, Traps(g)...)
+	g.Comparisons, g.Verdict, g.Reason, g.Warnings = v.comparisons, v.verdict, v.reason, append(append(v.warnings, Causes(g)...), Traps(g)...)
 }
 
 // verdict is what one judgement says.

@@ -183,6 +183,8 @@ func randomGroup(r *rand.Rand) *record.Group {
 	}
 	g.Cap, g.MinEffect = 1+r.IntN(5), []float64{0, .01, .5}[r.IntN(3)]
 	g.Sequential = r.IntN(2) == 0
+	g.Superior = r.IntN(4) == 0
+	g.Stops = [][]string{nil, nil, {"decided"}, {"always_valid"}, {`always_valid {"kind":"sign"}`}}[r.IntN(5)]
 	g.Better = []string{"higher", "lower", ""}[r.IntN(3)]
 	g.CaseRule = []string{"", "all", "worst", "each"}[r.IntN(4)]
 	g.Stopped = []string{"", "hopeless: x"}[r.IntN(2)]
@@ -259,6 +261,9 @@ func judgeEverything(t *testing.T, r *rand.Rand) {
 	checkFinite(t, g)
 	Decided(g)
 	Hopeless(g)
+	Futile(g)
+	Equivalent(g)
+	AlwaysValid(g)
 	for _, a := range g.Arms {
 		JudgeArm(a)
 	}
