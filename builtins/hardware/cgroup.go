@@ -26,8 +26,12 @@ type cgroup struct {
 	own     map[string]string // flow's own folders, by mount point
 	files   []cgroupFile
 	asked   int64
+	tries   int
 	settled bool
 }
+
+// cgroupTries is how often an engine without a cgroup of its own is asked for one: for ten seconds.
+const cgroupTries = 20
 
 type cgroupFile struct {
 	f     *file
@@ -230,8 +234,9 @@ func (c *cgroup) Sample(now int64, emit func(string, float64)) error {
 	if c.pids == nil {
 		return nil
 	}
-	if !c.settled && now-c.asked >= rescan {
+	if !c.settled && c.tries < cgroupTries && now-c.asked >= rescan {
 		c.asked = now
+		c.tries++
 		c.find()
 	}
 	var failed error
@@ -249,27 +254,26 @@ func (c *cgroup) Sample(now int64, emit func(string, float64)) error {
 	return failed
 }
 
-// find opens the files of the engine's cgroup once it has one. A process enters its cgroup at its start,
-// so what the first look sees is final, unless there was no process yet.
+// find opens the files of the engine's cgroup once a process of it is in one that is not flow's. A
+// supervisor of flow's own may be among the processes, and stays where flow is.
 func (c *cgroup) find() {
 	for _, pid := range c.pids() {
 		at := c.foldersOf(strconv.Itoa(pid))
-		if len(at) == 0 {
-			continue
-		}
-		c.settled = true
 		for _, m := range c.mounts {
 			dir := at[m.point]
 			if dir == "" || dir == c.own[m.point] {
 				continue
 			}
+			c.settled = true
 			if m.v1 == "" {
 				c.openV2(dir)
 			} else {
 				c.openV1(m, dir)
 			}
 		}
-		return
+		if c.settled {
+			return
+		}
 	}
 }
 

@@ -115,12 +115,17 @@ func (r *rapl) domain(o Options, path, prefix string) {
 func (r *rapl) Name() string             { return "rapl" }
 func (r *rapl) Sensors() []record.Sensor { return r.sensors }
 func (r *rapl) every() time.Duration     { return paceFast }
+
+// reset gives a domain that broke another try, from zero, so that nobody takes a difference across the
+// break. The others go on: what they emit only grows, and a look from outside must not disturb an arm.
 func (r *rapl) reset() {
 	for i := range r.domains {
-		d := &r.domains[i]
-		d.begun, d.broken, d.total = false, false, 0
+		if d := &r.domains[i]; d.broken {
+			d.begun, d.broken, d.total = false, false, 0
+		}
 	}
 }
+
 func (r *rapl) Close() error {
 	var err error
 	for _, d := range r.domains {

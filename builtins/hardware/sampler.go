@@ -70,8 +70,9 @@ type Sampler struct {
 // lane is a goroutine with sources that it reads in turn. No lock is held while a source reads: a driver
 // that hangs must not hang those who want the other values.
 type lane struct {
-	s    *Sampler
-	done chan struct{}
+	s        *Sampler
+	done     chan struct{}
+	interval int64 // between ticks
 
 	// Of the lane's goroutine alone.
 	emit   func(string, float64) // made once: a closure for each sample would be an allocation
@@ -160,6 +161,10 @@ func (s *Sampler) lane(ctx context.Context, sources ...Source) {
 	l := &lane{s: s, ids: map[string]uint32{}, done: make(chan struct{})}
 	for _, src := range sources {
 		l.sources = append(l.sources, laneSource{Source: src, stats: SourceStats{Name: src.Name()}, every: s.pace(src)})
+	}
+	l.interval = int64(s.o.Interval)
+	if len(l.sources) == 1 { // nothing to wake up for in between
+		l.interval = max(l.interval, l.sources[0].every)
 	}
 	l.emit, l.emitAt = l.keep, l.keepAt
 	s.lanes = append(s.lanes, l)
@@ -327,7 +332,7 @@ func (s *Sampler) Stop() Stats {
 }
 
 func (l *lane) run(ctx context.Context) {
-	interval := int64(l.s.o.Interval)
+	interval := l.interval
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	deadline := l.s.o.Now()
@@ -365,14 +370,14 @@ func (l *lane) tick(behind int64, last bool) {
 	if !last {
 		l.ticks++
 	}
-	if behind > int64(l.s.o.Interval)/2 {
+	if behind > l.interval/2 {
 		l.late++
 	}
 	for i := range l.sources { // never grows, and only Engine changes an entry
 		src := l.sources[i].Source
 		at := l.s.o.Now()
 		// Half an interval early is on time: ticks jitter, and a source of 100 ms at 10 Hz is read every tick.
-		if at+int64(l.s.o.Interval)/2 < l.sources[i].next && !last || last && l.sources[i].every > int64(paceUsual) {
+		if at+l.interval/2 < l.sources[i].next && !last || last && l.sources[i].every > int64(paceUsual) {
 			continue
 		}
 		// On a grid of its own, so that jitter does not add up; after a pause from now.

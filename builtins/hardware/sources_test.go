@@ -62,7 +62,7 @@ func TestRAPLWrap(t *testing.T) {
 		wantValues(t, c.uj, oneSample(t, r, 0), map[string]float64{"rapl.package-0.energy_j": c.want})
 	}
 	r.(resetter).reset()
-	wantValues(t, "a new arm", oneSample(t, r, 0), map[string]float64{"rapl.package-0.energy_j": 0})
+	wantValues(t, "a new arm", oneSample(t, r, 0), map[string]float64{"rapl.package-0.energy_j": 21})
 	r.Close()
 
 	write(t, filepath.Join(zone, "max_energy_range_uj"), "\n")
@@ -77,6 +77,8 @@ func TestRAPLWrap(t *testing.T) {
 		}
 		set("3000000")
 	}
+	r.(resetter).reset()
+	wantValues(t, "a new arm after the break", oneSample(t, r, 0), map[string]float64{"rapl.package-0.energy_j": 0})
 }
 
 // TestRAPLDomains: packages by default, another one by name, never two that contain each other.
@@ -138,7 +140,7 @@ func TestCgroup(t *testing.T) {
 	if got := oneSample(t, c, 0); len(got) > 0 {
 		t.Errorf("without a process: got %v", got)
 	}
-	pids = []int{500}
+	pids = []int{501, 500}
 	if got := oneSample(t, c, 1); len(got) > 0 {
 		t.Errorf("asked again too soon: got %v", got)
 	}
