@@ -135,6 +135,10 @@ func look(g *record.Group, sequential, plan bool) verdict {
 	}
 	v.compareAll(g, blocks, rule)
 	v.labels(g, blocks)
+	if plan {
+		v.requestIndex(g, blocks)
+		v.rungContrasts(g, blocks)
+	}
 	v.join(g)
 	return v
 }
@@ -244,6 +248,9 @@ func (v *verdict) compare(g *record.Group, blocks []BlockState, side, metric, cs
 		}
 	}
 	cmp.Verdict, cmp.Reason = rule.Verdict(e)
+	if cmp.Verdict == record.Equivalent {
+		cmp.Reason = equivalentWords(e, cmp.Estimate, rule, v.looks == 0 && v.any == nil)
+	}
 	cmp.Reason = strings.TrimSuffix(effectWords(cmp.Estimate)+"; "+cmp.Reason, "; ")
 	if cmp.Verdict == record.Inconclusive && v.plan {
 		target := rule.MinEffect

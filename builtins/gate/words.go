@@ -190,3 +190,16 @@ func (v *verdict) confounded(g *record.Group, b BlockState, order []bool) {
 	}
 	v.warn("%s", w)
 }
+
+// equivalentWords is the two one-sided tests in words: the interval that lies within the margin, and their p
+// where it is looked at once.
+func equivalentWords(e stats.Estimate, r *record.Estimate, rule stats.Rule, once bool) string {
+	if r.Low90 == nil || r.High90 == nil || !(rule.MinEffect > 0) || rule.MinEffect >= 1 {
+		return ""
+	}
+	w := fmt.Sprintf("two one-sided tests: [%s, %s] at %.4g %% lies within ±%s", signed(*r.Low90), signed(*r.High90), 100*rule.EquivalenceLevel(), share(rule.MinEffect))
+	if p, ok := e.Within(math.Log1p(-rule.MinEffect), math.Log1p(rule.MinEffect)); ok && once {
+		w += fmt.Sprintf(", p %.2g", p)
+	}
+	return w
+}

@@ -78,3 +78,14 @@ func ConditionalPower(diff, sd, k float64, have, limit int, bound float64) float
 	spread := left / float64(limit) * sd * math.Sqrt(k/left)
 	return distuv.UnitNormal.CDF((diff - bound) / spread)
 }
+
+// Within is TOST with a margin of its own on either side, as a ratio's margin has on logarithms. Not valid at
+// any look.
+func (e Estimate) Within(low, high float64) (p float64, ok bool) {
+	l, ok1 := e.T(low)
+	h, ok2 := e.T(high)
+	if !ok1 || !ok2 || !(low < high) {
+		return 0, false
+	}
+	return math.Max(TTail(l, e.DF), TTail(-h, e.DF)), true
+}

@@ -131,3 +131,47 @@ func Rung(ls []Ladder, control, rung string, n *Noise) (e Estimate, ok bool) {
 	e.settle(own, df, k/(m*m), n, scale)
 	return e, true
 }
+
+// RungContrast estimates what rung b has over rung a of ladders that ran both. The two share controls, so
+// their effects are correlated, and the difference has less noise than two independent effects would have:
+// its weights are the difference of the two rungs' weights. correlation is that of the two effects: 1/6
+// between neighbours of U S1 U S2 U. ok is false when one of the rungs has no arm between controls. Not
+// valid at any look by itself.
+func RungContrast(ls []Ladder, control, a, b string, n *Noise) (e Estimate, correlation float64, ok bool) {
+	var each []float64
+	var k, ss, df, scale, aa, bb, ab float64
+	for _, l := range ls {
+		wa, na := l.weights(control, a)
+		wb, nb := l.weights(control, b)
+		if na == 0 || nb == 0 {
+			continue
+		}
+		d := 0.0
+		for i := range wa {
+			w := wb[i] - wa[i]
+			d += w * l.Y[i]
+			k += w * w
+			aa, bb, ab = aa+wa[i]*wa[i], bb+wb[i]*wb[i], ab+wa[i]*wb[i]
+		}
+		each = append(each, d)
+		scale = math.Max(scale, maxAbs(l.Y))
+		if sd, vdf, ok := VonNeumann(l.Controls(control)); ok {
+			ss, df = ss+sd*sd*vdf, df+vdf
+		}
+	}
+	if len(each) == 0 {
+		return e, 0, false
+	}
+	m := float64(len(each))
+	mean, spread := meanSS(each)
+	own := 0.0
+	if df > 0 {
+		own = ss / df
+	}
+	if m > 1 {
+		own = math.Max(own, spread/(m-1)/(k/m))
+	}
+	e = Estimate{Method: MethodLadder, Diff: mean, N: len(each)}
+	e.settle(own, df, k/(m*m), n, scale)
+	return e, ab / math.Sqrt(aa*bb), true
+}
