@@ -80,7 +80,7 @@ func armsOfGroup(g *record.Group) []*recordedArm {
 func planKeys(g *plan.Group) (map[string]plan.Hash, error) {
 	keys := map[string]plan.Hash{}
 	for _, s := range g.Sides {
-		c, err := plan.Effective(s.Engine, s.Stack)
+		c, err := g.Effective(s)
 		if err != nil {
 			return nil, err
 		}
@@ -243,6 +243,19 @@ type recordedRig struct {
 }
 
 func (r *recordedRig) Samples() []record.Sample { return slices.Clone(r.samples) }
+
+// Words are what the machine said then.
+func (r *recordedRig) Words(_ context.Context, names []string) (said, why map[string]string) {
+	said, why = map[string]string{}, map[string]string{}
+	for _, n := range names {
+		if v, ok := r.arm.Host[n]; ok {
+			said[n] = v
+		} else if why[n] = r.arm.HostWhy[n]; why[n] == "" {
+			why[n] = "the recorded arm was not asked for it"
+		}
+	}
+	return said, why
+}
 
 // Mark has no step to open: the arm's own stand.
 func (r *recordedRig) Mark(string) {}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"flow/workflows/record"
 )
 
 // Names of host settings. The value of each is text, as the machine reads it.
@@ -80,6 +82,21 @@ func HostOf(group []HostSetting, s Stack) []HostSetting {
 
 // HostOf is what is in force on a side of the group.
 func (g *Group) HostOf(s Side) []HostSetting { return HostOf(g.Host, s.Stack) }
+
+// Effective is the command of a side as Effective has it, with the group's host settings among its own.
+func (g *Group) Effective(s Side) (record.Command, error) {
+	c, err := Effective(s.Engine, s.Stack)
+	if err != nil {
+		return c, err
+	}
+	for _, h := range g.HostOf(s) {
+		if c.Host == nil {
+			c.Host = map[string]string{}
+		}
+		c.Host[h.Key()] = h.Value
+	}
+	return c, nil
+}
 
 // Settling is what is waited for before each arm, on every side alike.
 type Settling struct {

@@ -113,15 +113,9 @@ func (s *Session) newGroup(pg *plan.Group, res *plan.Resolution, id string, inde
 		CaseRule: pg.Workload.Rule, Sequential: pg.Sequential(), Pos: pg.Pos.String(), WallStartNS: s.Clock.Wall(),
 	}
 	for _, side := range pg.Sides {
-		c, err := plan.Effective(side.Engine, side.Stack)
+		c, err := pg.Effective(side)
 		if err != nil {
 			return nil, err
-		}
-		for _, h := range pg.HostOf(side) { // those of the group, too
-			if c.Host == nil {
-				c.Host = map[string]string{}
-			}
-			c.Host[h.Key()] = h.Value
 		}
 		g.Sides = append(g.Sides, record.Side{Label: side.Label, Engine: side.Engine.Name, Stack: side.Stack.Record(),
 			Command: c, Control: side.Label == g.Control})

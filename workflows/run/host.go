@@ -19,12 +19,18 @@ type HostRig interface {
 	// Apply puts host settings in force until Close. Each gives a finding that says what it was before. An
 	// error is of kind Machine; then nothing is changed.
 	Apply(ctx context.Context, hs []plan.HostSetting) ([]record.Finding, error)
-	// Words answers names such as governor or power_source; why says why the others have no answer.
-	Words(ctx context.Context, names []string) (said, why map[string]string)
+	WordsRig
 	// PageCache brings the files of all the group's engines into a state.
 	PageCache(ctx context.Context, policy string) error
 	// Preheat heats the machine that long, with a command or by being busy.
 	Preheat(ctx context.Context, d time.Duration, heater []string) error
+}
+
+// WordsRig is a rig whose machine can be asked in words: the real one, and recorded arms for what they were
+// told then.
+type WordsRig interface {
+	// Words answers names such as governor or power_source; why says why the others have no answer.
+	Words(ctx context.Context, names []string) (said, why map[string]string)
 }
 
 // hostPrefix begins needs of a gate that are words of the host, not sensors.

@@ -23,7 +23,7 @@ const settlePoll = 100 * time.Millisecond
 // settle pauses, heats, brings the page cache into its state, and waits for the bands.
 func (s *Session) settle(ctx context.Context, h *arm, watch *settleWatch) error {
 	g := h.r.plan
-	if g.Settling == nil {
+	if g.Settling == nil || s.Session.Measurer == record.MeasurerRecorded { // recorded arms have settled when they were
 		return s.Sleep(ctx, g.Settle)
 	}
 	p := *g.Settling
@@ -313,7 +313,7 @@ func (s *Session) hostWords(ctx context.Context, h *arm) {
 	if len(names) == 0 {
 		return
 	}
-	if rig, real := h.rig.(HostRig); real {
+	if rig, ok := h.rig.(WordsRig); ok {
 		h.rec.Host, h.rec.HostWhy = rig.Words(ctx, names)
 		return
 	}
