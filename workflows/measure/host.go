@@ -20,7 +20,10 @@ import (
 	"flow/workflows/run"
 )
 
-var _ run.HostRig = (*rig)(nil)
+var (
+	_ run.HostRig  = (*rig)(nil)
+	_ run.WordsRig = (*Real)(nil)
+)
 
 // settings is the host of this measurer.
 func (m *Real) settings() machine.Settings {
@@ -47,13 +50,18 @@ func (r *rig) Apply(ctx context.Context, hs []plan.HostSetting) ([]record.Findin
 
 // Words answers what gates ask of the host.
 func (r *rig) Words(ctx context.Context, names []string) (said, why map[string]string) {
+	if slices.Contains(names, "kernel_log") { // known when the arm ends
+		r.kernel = machine.OpenKernelLog(r.m.o.KernelLog)
+		names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == "kernel_log" })
+	}
+	return r.m.Words(ctx, names)
+}
+
+// Words answers what the host says now.
+func (m *Real) Words(ctx context.Context, names []string) (said, why map[string]string) {
 	said, why = map[string]string{}, map[string]string{}
 	for _, n := range names {
-		if n == "kernel_log" { // known when the arm ends
-			r.kernel = machine.OpenKernelLog(r.m.o.KernelLog)
-			continue
-		}
-		v, err := r.m.settings().Word(ctx, n)
+		v, err := m.settings().Word(ctx, n)
 		if err != nil {
 			why[n] = err.Error()
 			continue

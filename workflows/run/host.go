@@ -27,7 +27,7 @@ type HostRig interface {
 }
 
 // WordsRig is a rig whose machine can be asked in words: the real one, and recorded arms for what they were
-// told then.
+// told then. A measurer that is one as well can be asked outside an arm.
 type WordsRig interface {
 	// Words answers names such as governor or power_source; why says why the others have no answer.
 	Words(ctx context.Context, names []string) (said, why map[string]string)

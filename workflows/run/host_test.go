@@ -129,6 +129,10 @@ func (r *hostedRig) Words(_ context.Context, names []string) (said, why map[stri
 	return said, why
 }
 
+func (m *hosted) Words(ctx context.Context, names []string) (said, why map[string]string) {
+	return (&hostedRig{m: m}).Words(ctx, names)
+}
+
 func (r *hostedRig) PageCache(_ context.Context, policy string) error {
 	r.m.did = append(r.m.did, "page cache "+policy)
 	return nil
@@ -346,5 +350,23 @@ func TestNeighbours(t *testing.T) {
 	}
 	if w := g.Arms[2].Reason; !strings.Contains(w, "a neighbour started or ended inside the block") || !strings.Contains(w, "other.star") {
 		t.Errorf("reason %q", w)
+	}
+}
+
+// Outside an arm the host is asked in words, too.
+func TestWaitUntilWords(t *testing.T) {
+	m := newHosted(t)
+	m.words = map[string]string{"power_source": "battery"}
+	mem := run.NewMemory()
+	s := run.NewSession(run.Config{Session: &record.Session{ID: "s"}, Clock: run.Clock{Mono: m.now, Wall: m.now}, Measurer: m, Recorder: mem, Journal: mem,
+		Sleep: func(ctx context.Context, d time.Duration) error { m.words["power_source"] = "ac"; return m.sleep(ctx, d) }})
+	ok, err := s.WaitUntil(t.Context(), func(_ context.Context, a *record.Arm) (record.Finding, error) {
+		if a.Host["power_source"] == "ac" {
+			return record.Finding{Outcome: record.Pass}, nil
+		}
+		return record.Finding{Outcome: record.Fail}, nil
+	}, plan.Code{}, []string{"host.power_source"}, time.Minute)
+	if err != nil || !ok {
+		t.Errorf("got %v, %v", ok, err)
 	}
 }

@@ -361,7 +361,7 @@ func (s *Session) WaitUntil(ctx context.Context, check plan.Check, code plan.Cod
 		began := s.Clock.Mono()
 		a := &record.Arm{MonoStartNS: began, Group: &record.Group{}}
 		for waited := time.Duration(0); ; waited += waitEvery {
-			now, err := s.Measurer.Read(ctx, sensors)
+			now, err := s.readNow(ctx, a, sensors)
 			if err != nil {
 				return nil, err
 			}

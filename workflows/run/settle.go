@@ -307,6 +307,25 @@ func (s *Session) hostSettings(ctx context.Context, h *arm) error {
 	return err
 }
 
+// readNow reads sensors outside an arm, and puts the words of the host that are among them into a.
+func (s *Session) readNow(ctx context.Context, a *record.Arm, needs []string) ([]record.Sample, error) {
+	var sensors, words []string
+	for _, n := range needs {
+		if w, ok := strings.CutPrefix(n, hostPrefix); ok {
+			words = append(words, w)
+		} else {
+			sensors = append(sensors, n)
+		}
+	}
+	if m, ok := s.Measurer.(WordsRig); ok && len(words) > 0 {
+		a.Host, a.HostWhy = m.Words(ctx, words)
+	}
+	if len(sensors) == 0 {
+		return nil, nil
+	}
+	return s.Measurer.Read(ctx, sensors)
+}
+
 // hostWords asks the machine for what gates need to know of it in words.
 func (s *Session) hostWords(ctx context.Context, h *arm) {
 	names := hostNeeds(h.r.plan)
