@@ -459,3 +459,16 @@ func TestOnCPUs(t *testing.T) {
 		t.Error("want an error for a process that is not there")
 	}
 }
+
+// On a share the journals of other hosts are theirs to put back.
+func TestOtherHosts(t *testing.T) {
+	_, s := fakeHost(t)
+	other := filepath.Join(s.Undo, hostName()+"-2-0123456789abcdef.jsonl")
+	put(t, `{"op":"change","id":0,"what":"thp","point":{"path":"/nowhere","to":"never"},"before":"madvise"}`+"\n", other)
+	if left, err := s.RestoreLeft(t.Context()); err != nil || left != nil {
+		t.Errorf("got %v, %v", left, err)
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Error(err)
+	}
+}

@@ -354,7 +354,8 @@ func (s Settings) RestoreLeft(ctx context.Context) ([]Left, error) {
 	var failed error
 	for _, e := range entries {
 		name := strings.TrimPrefix(e.Name(), ".new-") // one that died before its journal had its name had changed nothing
-		if !strings.HasPrefix(name, hostName()+"-") || !strings.HasSuffix(name, undoSuffix) {
+		id, mine := strings.CutPrefix(strings.TrimSuffix(name, undoSuffix), hostName()+"-")
+		if !mine || !strings.HasSuffix(name, undoSuffix) || strings.Contains(id, "-") { // of "box-2" on a share, where this is "box"
 			continue
 		}
 		l, err := s.restoreFile(ctx, filepath.Join(s.Undo, e.Name()))
