@@ -73,7 +73,7 @@ command line is wrong; 3 the machine is wrong; 4 stopped early, resumable; 70 a 
 		return usage("flow "+cmd.Name(), err.Error(), "flow "+cmd.Name()+" --help")
 	})
 	root.AddCommand(newRunCommand(a), newResumeCommand(a), newStopCommand(a), newStatusCommand(a), newCheckCommand(a), newPlanCommand(a), newCalibrateCommand(a), newBuiltinsCommand(a), newDocCommand(a),
-		newSQLCommand(a), newSessionsCommand(a), newShowCommand(a), newDoctorCommand(a), newReceiptCommand(a))
+		newSQLCommand(a), newSessionsCommand(a), newShowCommand(a), newDoctorCommand(a), newExportCommand(a), newLeversCommand(a), newReceiptCommand(a))
 	return root
 }
 

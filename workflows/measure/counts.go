@@ -199,7 +199,7 @@ func (p *process) countsOfLog(ctx context.Context, c plan.CountFrom) {
 	var counts []int
 	for until := time.Now().Add(metricsLag / 6); ; time.Sleep(lagPoll) { // a line may come after the answer
 		counts = counts[:0]
-		for _, m := range re.FindAllStringSubmatch(p.ep.Info().Log, -1) {
+		for _, m := range re.FindAllStringSubmatch(p.ep.Log(), -1) {
 			if n, err := strconv.Atoi(m[1]); err == nil {
 				counts = append(counts, n)
 			}

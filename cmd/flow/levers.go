@@ -1,0 +1,275 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flow/starlark/diag"
+)
+
+// Bounds of looking at a binary.
+const (
+	helpWait  = 10 * time.Second
+	helpBytes = 1 << 20
+	codeBytes = 1 << 30
+)
+
+// knobs is what a binary can be told.
+type knobs struct {
+	Binary string   `json:"binary"`
+	Flags  []flagOf `json:"flags"`
+	Env    []string `json:"env"`
+	Help   string   `json:"help,omitempty"` // how the flags were got, or why not
+}
+
+// flagOf is one flag of a help text, with its other names.
+type flagOf struct {
+	Names []string `json:"names"`
+	Value string   `json:"value,omitempty"` // as the help names it; "" is a bare flag
+	Doc   string   `json:"doc,omitempty"`
+}
+
+func newLeversCommand(a *app) *cobra.Command {
+	var asJSON bool
+	var out string
+	cmd := &cobra.Command{
+		Use:   "levers BINARY",
+		Short: "List what a binary can be told: its flags and the environment names in it",
+		Long: `levers runs BINARY --help and reads the flags from what it prints, and searches its bytes, and those of the
+libraries beside it, for names of environment variables. With -o it writes a file to begin a screen with:
+every flag and name as a lever, with a place for its value and its evidence. A name that is in no byte of a
+program is a knob that does nothing.`,
+		Example: "  flow levers ./llama-server\n  flow levers ./ds4-server -o levers.star",
+		Args:    workflowArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			k, err := knobsOf(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			switch {
+			case out != "":
+				if err := os.WriteFile(out, []byte(leverFile(k)), 0o644); err != nil {
+					return &diag.Error{Kind: diag.Machine, Op: "levers", Err: err, Fix: "name another file with -o"}
+				}
+				fmt.Fprintf(a.stdout, "%s: %d flags, %d environment names\n", out, len(k.Flags), len(k.Env))
+				return nil
+			case asJSON:
+				return json.NewEncoder(a.stdout).Encode(k)
+			}
+			return printKnobs(a.stdout, k)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write a starting lever file")
+	return cmd
+}
+
+func knobsOf(ctx context.Context, binary string) (*knobs, error) {
+	path, err := exec.LookPath(binary)
+	if err != nil {
+		return nil, &diag.Error{Kind: diag.Workflow, Op: "levers", Msg: fmt.Sprintf("cannot run %q", binary), Err: err, Fix: "name a program: flow levers ./llama-server"}
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	k := &knobs{Binary: path}
+	help, how := helpOf(ctx, path)
+	k.Flags, k.Help = parseFlags(help), how
+	names := map[string]bool{}
+	for _, file := range codeOf(path) {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		for _, n := range envNames(b) {
+			names[n] = true
+		}
+	}
+	for n := range names {
+		k.Env = append(k.Env, n)
+	}
+	slices.Sort(k.Env)
+	return k, nil
+}
+
+// helpOf is what a program prints when it is asked for help. Some print it on standard error, some end with
+// another code than 0; one that begins to serve is ended.
+func helpOf(ctx context.Context, path string) (text, how string) {
+	for _, flag := range []string{"--help", "-h"} {
+		hctx, cancel := context.WithTimeout(ctx, helpWait)
+		cmd := exec.CommandContext(hctx, path, flag)
+		var b bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &b, &b
+		cmd.WaitDelay = time.Second
+		err := cmd.Run()
+		cancel()
+		if hctx.Err() != nil && ctx.Err() == nil && err != nil && strings.Contains(err.Error(), "killed") {
+			how = flag + " did not end within " + helpWait.String()
+			continue
+		}
+		if text := string(b.Bytes()[:min(b.Len(), helpBytes)]); len(parseFlags(text)) > 0 {
+			return text, flag
+		}
+	}
+	if how == "" {
+		how = "neither --help nor -h prints flags"
+	}
+	return "", how
+}
+
+// codeOf is the binary and the libraries beside it: knobs of llama.cpp, for one, are in libggml.
+func codeOf(path string) []string {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		real = path
+	}
+	out := []string{real}
+	for _, dir := range []string{filepath.Dir(real), filepath.Join(filepath.Dir(real), "..", "lib")} {
+		for _, glob := range []string{"*.so", "*.so.*", "*.dylib"} {
+			found, _ := filepath.Glob(filepath.Join(dir, glob)) // the pattern is well formed
+			for _, f := range found {
+				if f, err = filepath.EvalSymlinks(f); err != nil || slices.Contains(out, f) {
+					continue
+				}
+				if st, err := os.Stat(f); err == nil && st.Mode().IsRegular() && st.Size() <= codeBytes && dir != "/usr/lib" && dir != "/lib" {
+					out = append(out, f)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// flagLine is a line of a help text that names flags:
+//
+//	-t,    --threads N                      number of CPU threads to use during generation (default: -1)
+//	  --ctx=TOKENS   context
+//	-fa, --flash-attn [on|off|auto]
+var (
+	flagLine = regexp.MustCompile(`^\s{0,12}(-{1,2}[A-Za-z0-9][\w.-]*(?:[,/|]?\s+-{1,2}[A-Za-z0-9][\w.-]*|,-{1,2}[A-Za-z0-9][\w.-]*)*)(.*)$`)
+	flagName = regexp.MustCompile(`-{1,2}[A-Za-z0-9][\w.-]*`)
+	flagWord = regexp.MustCompile(`^[ =]?(<[^>]+>|\[[^\]]+\]|\{[^}]+\}|[A-Z][A-Z0-9_.,|/=:-]*)(?:\s|$)`)
+)
+
+// parseFlags reads the flags of a help text, in its order. Anything else is skipped.
+func parseFlags(help string) []flagOf {
+	var out []flagOf
+	seen := map[string]bool{}
+	for line := range strings.Lines(help) {
+		m := flagLine.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
+		if m == nil {
+			continue
+		}
+		f := flagOf{Names: flagName.FindAllString(m[1], -1)}
+		if seen[f.Names[len(f.Names)-1]] {
+			continue
+		}
+		rest := m[2]
+		if v := flagWord.FindStringSubmatch(rest); v != nil {
+			f.Value, rest = strings.Trim(v[1], "<>"), rest[len(v[0]):]
+		}
+		f.Doc = strings.Join(strings.Fields(rest), " ")
+		for _, n := range f.Names {
+			seen[n] = true
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// envName is the whole of a literal that looks like an environment variable: capitals with an underscore, as
+// programs name their own. The prefixes of systems and libraries that every program has are left out.
+var (
+	envName  = regexp.MustCompile(`^[A-Z][A-Z0-9]{1,15}(?:_[A-Z0-9]{1,32}){1,8}$`)
+	envOther = regexp.MustCompile(`^(?:LC|LANG|XDG|SSL|GLIBC|GLIBCXX|CXXABI|GCC|LIBC|LD|MALLOC|TZ|POSIX|ISO|SIG|ERR|EVP|X509|PKCS|TLS|HTTP|AES|SHA|RSA|ASN1|BIO|DSA|ECDSA|OSSL|SSL3|SSL2|TLS1|UTF|IEEE|AVX|SSE|STB|STV|STT|SHT|SHF|DW|DT|PT|EF|EM|NT|O|S|E|F|AF|SO|IP|IPPROTO|TCP|UDP|AI|EAI|NI|MSG|SHUT|SOCK|PF|IFF|CLOCK|FUTEX|PROT|MAP|MADV|PR|RLIMIT|SYS)_`)
+)
+
+// envNames finds the names in the bytes of a program: literals between bytes that are no text.
+func envNames(b []byte) []string {
+	found := map[string]bool{}
+	from := -1
+	end := func(to int) {
+		if n := to - from; from >= 0 && n >= 5 && n <= 80 {
+			if s := b[from:to]; envName.Match(s) && !envOther.Match(s) {
+				found[string(s)] = true
+			}
+		}
+		from = -1
+	}
+	for i, c := range b {
+		text := c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
+		switch {
+		case text && from < 0 && (i == 0 || b[i-1] < ' ' || b[i-1] > '~'):
+			from = i
+		case !text && from >= 0:
+			if c < ' ' || c > '~' {
+				end(i)
+			} else {
+				from = -1 // a part of a longer text
+			}
+		}
+	}
+	end(len(b))
+	out := make([]string, 0, len(found))
+	for n := range found {
+		out = append(out, n)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func printKnobs(w io.Writer, k *knobs) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\nflags (%s)\n", k.Binary, k.Help)
+	for _, f := range k.Flags {
+		fmt.Fprintf(&b, "  %-40s %.100s\n", strings.TrimSpace(strings.Join(f.Names, ", ")+" "+f.Value), f.Doc)
+	}
+	fmt.Fprintf(&b, "\nenvironment names in its bytes\n")
+	for _, n := range k.Env {
+		fmt.Fprintf(&b, "  %s\n", n)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// leverFile is a file to begin with. It loads as it is: every lever is there as a comment, to be taken in
+// with a value and its evidence.
+func leverFile(k *knobs) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\"\"\"Levers of %s, from its help and the names in its bytes.\n\nTake a line in, give it a value worth trying, and say what proves that it took effect.\n\"\"\"\n\nlevers = [\n", strings.ReplaceAll(filepath.Base(k.Binary), `"`, ""))
+	for _, f := range k.Flags {
+		name := f.Names[len(f.Names)-1]
+		if strings.Contains(" --help --version --host --port --model -h ", " "+name+" ") {
+			continue
+		}
+		value := "True"
+		if f.Value != "" {
+			value = fmt.Sprintf("%q", f.Value)
+		}
+		fmt.Fprintf(&b, "    # lever(%q, args = {%q: %s}, confirm = confirm.log(r\"…\")),%s\n", strings.TrimLeft(name, "-"), f.Names[0], value, comment(f.Doc))
+	}
+	for _, n := range k.Env {
+		fmt.Fprintf(&b, "    # lever(%q, env = {%q: \"1\"}, confirm = confirm.log(r\"…\")),\n", strings.ToLower(strings.ReplaceAll(n, "_", "-")), n)
+	}
+	b.WriteString("]\n")
+	return b.String()
+}
+
+func comment(doc string) string {
+	if doc == "" {
+		return ""
+	}
+	return "  # " + strings.ToValidUTF8(doc[:min(len(doc), 100)], "")
+}
