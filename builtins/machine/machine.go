@@ -1,8 +1,10 @@
 // Package machine says what the machine is and keeps two measurements from meeting on it: identity,
-// digests of files, locks on resources, settling, and where flow keeps its own state.
+// digests and receipts of files, locks on resources, settling, host settings with their undo journal, and
+// where flow keeps its own state.
 //
 // Its opinion: an identity is made of what stays the same when the machine is switched off and on; a lock
-// dies with the process that holds it and its message says who that is; a file is hashed once. Sensors
+// dies with the process that holds it and its message says who that is; a file is hashed once; a setting is
+// changed only when what it was is on disk, and is put back as it was, never as it is believed to be. Sensors
 // are in builtins/hardware, engines in builtins/engine.
 package machine
 
