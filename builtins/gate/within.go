@@ -113,12 +113,19 @@ func slope(x, y []float64) (s float64, ok bool) {
 	return xy / xx, xx > 0
 }
 
+// mostRungs is how many rungs are compared with each other in words.
+const mostRungs = 6
+
 // rungContrasts says what each rung of a ladder has over the one before it; the two share controls.
 func (v *verdict) rungContrasts(g *record.Group, blocks []BlockState) {
+	if g.Role != record.RoleLadder || g.Design != "" || len(g.Sides) > mostRungs+1 {
+		return
+	}
 	cs := firstCase(g)
 	var before string
+	var said []string
 	for _, s := range g.Sides {
-		if s.Label == g.Control || s.Estimated {
+		if s.Label == g.Control {
 			continue
 		}
 		if before != "" {
@@ -141,10 +148,13 @@ func (v *verdict) rungContrasts(g *record.Group, blocks []BlockState) {
 				l, ok1 := stats.Ratio(low)
 				h, ok2 := stats.Ratio(high)
 				if ok1 && ok2 {
-					v.warn("%s over %s%s: %s [%s, %s] at 95 %%; they share controls (correlation %.2g)", s.Label, before, caseWords(cs), signed(effect), signed(l), signed(h), corr)
+					said = append(said, fmt.Sprintf("%s over %s%s %s [%s, %s] (correlation %.2g)", s.Label, before, caseWords(cs), signed(effect), signed(l), signed(h), corr))
 				}
 			}
 		}
 		before = s.Label
+	}
+	if len(said) > 0 {
+		v.warn("rungs share controls, so that each has over the one before it, at 95 %%: %s", strings.Join(said, ", "))
 	}
 }

@@ -45,10 +45,11 @@ func TestRequestIndex(t *testing.T) {
 // Rungs are compared with each other as well, with what they share.
 func TestRungContrasts(t *testing.T) {
 	g := ab("U S1 U S2 U S3 U")
+	g.Role = record.RoleLadder
 	g.Control, g.Sides = "U", []record.Side{{Label: "U", Control: true}, {Label: "S1"}, {Label: "S2"}, {Label: "S3"}}
 	block(g, 0, "U S1 U S2 U S3 U", 100.0, 105.2, 100.4, 103.7, 100.8, 99.2, 101.2)
 	Judge(g, nil)
-	if !warned(g, "S2 over S1: -1.82 % [") || !warned(g, "they share controls (correlation 0.17)") || !warned(g, "S3 over S2: ") {
+	if !warned(g, "S2 over S1 -1.82 % [") || !warned(g, "(correlation 0.17)") || !warned(g, "S3 over S2 ") {
 		t.Errorf("got %q", g.Warnings)
 	}
 }
