@@ -217,8 +217,8 @@ func TestLoadMetrics(t *testing.T) {
 	wantNil(t, of(t, ms, "client_cpu_pct", ""), "does not say")
 }
 
-// A recount from below is no proof against two counters of the engine; against usage alone it is.
-func TestRecountFromBelow(t *testing.T) {
+// A recount is no proof against two counters of the engine; against usage alone it is.
+func TestRecountIsNoProof(t *testing.T) {
 	r := decodeOf(10, 100, "")
 	r.Counts = []record.Count{{Source: "tokenize", What: "completion", N: 70}}
 	if _, why := disagreement(r, "completion"); !strings.Contains(why, "tokenize 70") {
@@ -229,7 +229,11 @@ func TestRecountFromBelow(t *testing.T) {
 		t.Errorf("confirmed: got %q", why)
 	}
 	r.Counts[0].N = 130
-	if _, why := disagreement(r, "completion"); !strings.Contains(why, "tokenize 130") {
+	if _, why := disagreement(r, "completion"); why != "" {
 		t.Errorf("from above: got %q", why)
+	}
+	r.Counts = r.Counts[:1]
+	if _, why := disagreement(r, "completion"); !strings.Contains(why, "tokenize 130") {
+		t.Errorf("from above, usage alone: got %q", why)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,9 @@ so it is safe on a stranger's file. A file without main is checked as a library.
 				switch {
 				case err == nil && !asJSON:
 					fmt.Fprintf(a.stdout, "%s: ok%s\n", f, r.words())
+					for _, w := range r.Warnings {
+						fmt.Fprintf(a.stderr, "%s: warning: %s\n", f, w)
+					}
 				case err != nil && first == nil:
 					first = err
 				case err != nil:
@@ -66,6 +70,7 @@ type checked struct {
 	Error    string   `json:"error,omitempty"`
 	Library  bool     `json:"library,omitempty"`   // no main
 	StandIns []string `json:"stand_ins,omitempty"` // parameters without a value
+	Warnings []string `json:"warnings,omitempty"`  // what is no mistake and cannot be meant
 	Groups   int      `json:"groups"`              // most groups that one walk through main ran
 }
 
@@ -114,6 +119,11 @@ func check(ctx context.Context, file string, params map[string]string) (c *check
 			return c, err
 		}
 		c.Groups = max(c.Groups, n.groups)
+		for _, w := range n.warnings {
+			if !slices.Contains(c.Warnings, w) {
+				c.Warnings = append(c.Warnings, w)
+			}
+		}
 	}
 	c.OK = true
 	return c, nil
@@ -137,14 +147,20 @@ func rehearse(ctx context.Context, w *workflow, verdict string) (*counting, erro
 type counting struct {
 	*run.Memory
 	groups, arms int
+	warnings     []string // of the groups as they are declared
+}
+
+func (c *counting) BeginGroup(ctx context.Context, g *record.Group) error {
+	for _, w := range deadKnobs(g) {
+		if !slices.Contains(c.warnings, w) {
+			c.warnings = append(c.warnings, w)
+		}
+	}
+	c.groups++
+	return c.Memory.BeginGroup(ctx, g)
 }
 
 func (c *counting) EndArm(ctx context.Context, a *record.Arm) error {
 	c.arms++
 	return c.Memory.EndArm(ctx, a)
-}
-
-func (c *counting) BeginGroup(ctx context.Context, g *record.Group) error {
-	c.groups++
-	return c.Memory.BeginGroup(ctx, g)
 }

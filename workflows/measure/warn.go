@@ -8,6 +8,7 @@ import (
 	"compress/flate"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -165,7 +166,7 @@ func (w *warner) stream() {
 			continue
 		}
 		for _, c := range r.Counts {
-			if n := *r.CompletionTokens; c.Source == "tokenize" && c.What == "completion" && float64(n-c.N) > max(1, .03*float64(n)) {
+			if n := *r.CompletionTokens; c.Source == "tokenize" && c.What == "completion" && math.Abs(float64(n-c.N)) > max(1, .03*float64(n)) {
 				w.say("recount", "request %d: its text cut again gives %d tokens of %d: a text does not lead back to its tokens, so the recount is not used against other counters", r.Index, c.N, n)
 				return
 			}
