@@ -8,7 +8,6 @@ package measure
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 
 	"crypto/sha256"
@@ -42,13 +41,4 @@ func has(s plan.Stack, l plan.Lever) bool {
 		}
 	}
 	return false
-}
-
-// mustJSON is the JSON of data that always has one.
-func mustJSON(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return string(b)
 }
