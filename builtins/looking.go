@@ -5,6 +5,7 @@ package builtins
 
 import (
 	"fmt"
+	"strings"
 
 	"go.starlark.net/starlark"
 
@@ -46,6 +47,27 @@ func lookingBuiltins() []Builtin {
 				return starlark.None, nil
 			}
 			return finiteOrNone(f), nil
+		}),
+		statsBuiltin("bootstrap", "The percentile interval of a mean, as a pair. Refused below ten values: of five its 95 % interval covers 84 %, of two 50 %.", `stats.bootstrap([10.1, 9.9, 10.2, 10.0, 9.8, 10.1, 10.3, 9.9, 10.0, 10.1])`, func(c *Call) (starlark.Value, error) {
+			var x []float64
+			level := .95
+			resamples, seed := 10_000, 1
+			if err := c.Unpack(1,
+				value.Param{Name: "values", Required: true, Into: numbersInto(&x), Doc: "independent values, one an arm: requests of one arm are not"},
+				value.Param{Name: "level", Default: "0.95", Into: value.Float(&level), Doc: "of the interval"},
+				value.Param{Name: "resamples", Default: "10000", Into: value.Int(&resamples), Doc: "how many"},
+				value.Param{Name: "seed", Default: "1", Into: value.Int(&seed), Doc: "of the resampling"},
+			); err != nil {
+				return nil, err
+			}
+			if resamples > 1_000_000 {
+				return nil, c.Errorf("resamples = 10000", "got %d resamples, want at most 1000000", resamples)
+			}
+			low, high, err := stats.Bootstrap(x, level, resamples, uint64(seed))
+			if err != nil {
+				return nil, c.Errorf("stats.quads([…]) for arms in their order, which has an interval from one quad on", "%s", strings.TrimPrefix(err.Error(), "bootstrap: "))
+			}
+			return starlark.Tuple{starlark.Float(low), starlark.Float(high)}, nil
 		}),
 	}
 }
