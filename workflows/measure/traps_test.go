@@ -640,3 +640,116 @@ func TestT32LeverThatDidNothing(t *testing.T) {
 		t.Errorf("the evidence does not say so: %+v", d.Evidence)
 	}
 }
+
+// strataAPI is as @flow//engines/strata.star has it.
+func strataAPI() *plan.API {
+	return &plan.API{Kind: plan.APIChat, Metrics: "/metrics?requests=all", Counts: []plan.CountFrom{
+		{What: "completion", Log: `^strata serve: prompt \d+ tokens = .*, (\d+) generated in`},
+		{What: "cached", Log: `^strata serve: prompt \d+ tokens = (\d+) reused`},
+		{What: "accepted", Log: `^strata serve: prompt .* drafts accepted (\d+) of \d+`},
+		{What: "completion", Series: "requests.*.output_tokens"},
+	}}
+}
+
+// Counts of every source of a Strata-like server: usage, timings, log lines, and a metrics endpoint that
+// lags the stream. A usage that lies is found by the others, and the rates are withheld.
+func TestCountsOfEverySource(t *testing.T) {
+	e := simEngine("--as", "strata")
+	e.API = strataAPI()
+	a := armOn(t, "", setup{engine: e, tokens: 60, work: plan.Workload{Repeat: 2, Warmup: 1, Nonce: true}})
+	for _, r := range a.Requests {
+		sources := map[string]int{}
+		for _, c := range r.Counts {
+			if c.What == "completion" && c.Source != "frames" {
+				sources[c.Source] = c.N
+			}
+		}
+		for _, s := range []string{"usage", "timings", "log", "metrics"} {
+			if sources[s] != 60 {
+				t.Errorf("request %d: %s counts %d tokens, want 60: %v", r.Index, s, sources[s], sources)
+			}
+		}
+		if r.DraftTokens == nil || *r.DraftTokens != 30 || r.DraftAccepted == nil || *r.DraftAccepted != 20 {
+			t.Errorf("request %d: drafts %v, accepted %v", r.Index, r.DraftTokens, r.DraftAccepted)
+		}
+	}
+	if v := number(t, a, "draft_accept_pct"); v < 66 || v > 67 {
+		t.Errorf("draft_accept_pct: got %v", v)
+	}
+	if v := number(t, a, "decode_tok_s"); v <= 0 {
+		t.Errorf("decode_tok_s: got %v", v)
+	}
+	lies := simEngine("--as", "strata", "--wrong-usage", "20")
+	lies.API = strataAPI()
+	b := armOn(t, "", setup{engine: lies, tokens: 60})
+	m := value(t, b, "decode_tok_s")
+	if m.Value != nil || m.Withheld == nil || !strings.Contains(m.Why, "log 60") || !strings.Contains(m.Why, "metrics 60") {
+		t.Errorf("decode_tok_s: got %+v, want it withheld by log and metrics", m)
+	}
+}
+
+// Ollama's own API, end to end.
+func TestOllamaEndToEnd(t *testing.T) {
+	e := simEngine()
+	e.API = &plan.API{Kind: plan.APIOllama, Model: "sim"}
+	a := armOn(t, "", setup{engine: e, tokens: 100, work: plan.Workload{Repeat: 2, Nonce: true}})
+	if v := number(t, a, "decode_tok_s"); v < 500 || v > 2200 {
+		t.Errorf("decode_tok_s: got %v, the engine's is 2000", v)
+	}
+	client, printed := number(t, a, "server_decode_tok_s"), number(t, a, "ollama_eval_tok_s")
+	if r := printed / client; r < 1.005 || r > 1.02 { // 100 tokens over an interval of 99 steps
+		t.Errorf("Ollama prints %v, on the client's convention it is %v", printed, client)
+	}
+	for _, r := range a.Requests {
+		if r.Status != "ok" || r.CompletionTokens == nil || *r.CompletionTokens != 100 {
+			t.Errorf("request %d: %s %s, tokens %v", r.Index, r.Status, r.Error, r.CompletionTokens)
+		}
+	}
+}
+
+// Due times, by hand.
+func TestSchedule(t *testing.T) {
+	ms := func(ds []time.Duration) (out []int64) {
+		for _, d := range ds {
+			out = append(out, d.Milliseconds())
+		}
+		return out
+	}
+	for name, tt := range map[string]struct {
+		a    plan.Arrival
+		want []int64
+	}{
+		"constant": {plan.Arrival{Kind: plan.ArrivalConstant, Rate: 4}, []int64{0, 250, 500, 750, 1000}},
+		"burst":    {plan.Arrival{Kind: plan.ArrivalBurst, Size: 2, Every: time.Second}, []int64{0, 0, 1000, 1000, 2000}},
+		"trace":    {plan.Arrival{Kind: plan.ArrivalTrace, Times: []float64{0, 1, 4}}, []int64{0, 1000, 4000, 6000, 7000}}, // 4 s in 3 places: 6 s a round
+	} {
+		if got := ms(schedule(tt.a, 5, 1)); fmt.Sprint(got) != fmt.Sprint(tt.want) {
+			t.Errorf("%s: got %v, want %v", name, got, tt.want)
+		}
+	}
+	a, b := schedule(plan.Arrival{Kind: plan.ArrivalPoisson, Rate: 10}, 2000, 7), schedule(plan.Arrival{Kind: plan.ArrivalPoisson, Rate: 10}, 2000, 7)
+	if fmt.Sprint(a) != fmt.Sprint(b) {
+		t.Error("equal seeds give other times")
+	}
+	if mean := a[1999].Seconds() / 1999; mean < .09 || mean > .11 {
+		t.Errorf("mean gap %v s, want .1", mean)
+	}
+}
+
+func TestWarmUntilStable(t *testing.T) {
+	if !isStable([]float64{9, 1, 1.02, 1.01}, plan.Stable{Within: .03, Window: 3}) || isStable([]float64{1, 1.1, 1}, plan.Stable{Within: .03, Window: 3}) || isStable([]float64{1, 1}, plan.Stable{Within: .03, Window: 3}) {
+		t.Error("stability is judged wrongly")
+	}
+	s := &plan.Stable{Within: 10, Window: 2, AtMost: 5}
+	a := armOn(t, simURL(t, "--warm-penalty", "50%"), setup{work: plan.Workload{Stable: s, Repeat: 1, Nonce: true}})
+	if a.Load.StableWarm == nil || !*a.Load.StableWarm || a.Load.WarmRequests != 2 {
+		t.Errorf("got %+v", a.Load)
+	}
+	// Measured requests have the same index, and so the same nonce, however long the warm-up was.
+	if r := a.Requests[len(a.Requests)-2]; r.Mark != record.MarkMeasured || r.Index != 5 || r.WarmState == "" {
+		t.Errorf("got request %d, %s, %q", r.Index, r.Mark, r.WarmState)
+	}
+	s.Within = 1e-9
+	b := armOn(t, simURL(t), setup{work: plan.Workload{Stable: s, Repeat: 1}})
+	warns(t, b, "warm-up", "did not become stable in 5")
+}

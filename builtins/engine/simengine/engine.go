@@ -34,6 +34,7 @@ type engine struct {
 	recent   [][]uint64 // prompts, newest last
 	totals   totals
 	memory   [][]byte
+	served   []served // with a face that lists requests
 	running  atomic.Int64
 	burnt    atomic.Uint64 // results of --work cpu, so that the work is not optimised away
 }

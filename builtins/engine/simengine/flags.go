@@ -50,6 +50,7 @@ type options struct {
 	noPromptCache   bool
 	noTimings       bool
 	truth           string
+	as              string // whose log and metrics it has: "", strata
 
 	faults
 
@@ -139,6 +140,7 @@ func parse(form string, args, env []string, stderr io.Writer) (*options, error) 
 	fs.IntVar(&o.eosAt, "eos-at", 0, "end by itself after so many tokens unless the request ignores it")
 	fs.BoolVar(&o.noPromptCache, "no-prompt-cache", false, "forget every prompt")
 	fs.BoolVar(&o.noTimings, "no-timings", false, "send no timings object")
+	fs.StringVar(&o.as, "as", "", "strata: log lines and JSON metrics in its manner")
 	fs.StringVar(&o.truth, "truth", "", "file for the monotonic time of every write, JSON lines")
 	f := &o.faults
 	fs.StringVar(&f.when, "fault-when", "", "NAME: the faults below happen only while this lever is on")
@@ -242,6 +244,8 @@ func (o *options) check() error {
 	switch {
 	case o.work != "" && o.work != "cpu":
 		return fmt.Errorf("--work: got %q, want cpu", o.work)
+	case o.as != "" && o.as != "strata":
+		return fmt.Errorf("--as: got %q, want strata", o.as)
 	case o.perFrame < 1:
 		return fmt.Errorf("--tokens-per-frame: got %d, want at least 1", o.perFrame)
 	case o.noise < 0:

@@ -112,16 +112,13 @@ func Handler(args []string, log io.Writer) (http.Handler, error) {
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { respond(w, 200, map[string]any{"status": "ok"}) })
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-		_, _ = io.WriteString(w, s.metrics())
-	})
+	mux.HandleFunc("GET /metrics", s.metricsPage)
 	mux.HandleFunc("GET /props", s.props)
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		respond(w, 200, map[string]any{"object": "list", "data": []any{map[string]any{"id": "sim", "object": "model", "owned_by": "flow"}}})
 	})
 	mux.HandleFunc("POST /tokenize", s.tokenize)
-	for path, kind := range map[string]kind{"/v1/chat/completions": chat, "/v1/completions": completions, "/completion": native} {
+	for path, kind := range map[string]kind{"/v1/chat/completions": chat, "/v1/completions": completions, "/completion": native, "/api/generate": ollama} {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { s.generate(w, r, kind) })
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -180,6 +177,7 @@ const (
 	chat kind = iota
 	completions
 	native
+	ollama
 )
 
 // ask is a request, whatever API it came by.
@@ -216,11 +214,13 @@ func (s *server) read(r *http.Request, k kind) (ask, error) {
 			Usage bool `json:"include_usage"`
 			Every bool `json:"continuous_usage_stats"`
 		} `json:"stream_options"`
-		CachePrompt *bool    `json:"cache_prompt"`
-		IDs         bool     `json:"return_tokens"`
-		IgnoreEOS   bool     `json:"ignore_eos"`
-		On          []string `json:"sim_on"`
+		CachePrompt *bool           `json:"cache_prompt"`
+		IDs         bool            `json:"return_tokens"`
+		IgnoreEOS   bool            `json:"ignore_eos"`
+		On          []string        `json:"sim_on"`
+		Ollama      json.RawMessage `json:"options"`
 	}
+	body.Stream = k == ollama // which streams unless told otherwise
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		return a, err
 	}
@@ -250,6 +250,11 @@ func (s *server) read(r *http.Request, k kind) (ask, error) {
 	a.temperature, a.seed, a.stream = body.Temperature, body.Seed, body.Stream
 	a.usage, a.everyUsage = body.Options.Usage, body.Options.Usage && body.Options.Every
 	a.ids, a.ignoreEOS, a.on = body.IDs, body.IgnoreEOS, body.On
+	if k == ollama {
+		if err := ollamaOptions(&a, body.Ollama); err != nil {
+			return a, err
+		}
+	}
 	if body.CachePrompt != nil {
 		a.cache = *body.CachePrompt
 	}

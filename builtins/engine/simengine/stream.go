@@ -73,6 +73,7 @@ func (s *server) generate(w http.ResponseWriter, r *http.Request, k kind) {
 	if s.truth != nil {
 		s.truth.add(g.no, g.ask.prompt, g.writes)
 	}
+	s.face(g)
 	s.log.printf("sim: request %d prompt_tokens=%d cached_tokens=%d completion_tokens=%d prompt_ms=%.3f decode_ms=%.3f",
 		g.no, g.prompt, g.cached, g.out, ms(g.promptNS), ms(g.decodeNS))
 }
@@ -83,7 +84,7 @@ func ms(ns int64) float64 { return float64(ns) / 1e6 }
 func (g *generation) run(ctx context.Context) bool {
 	start := g.clock.now()
 	if g.stream {
-		g.http.Header().Set("Content-Type", "text/event-stream")
+		g.http.Header().Set("Content-Type", map[bool]string{false: "text/event-stream", true: "application/x-ndjson"}[g.kind == ollama])
 		g.http.Header().Set("Cache-Control", "no-store")
 		if g.kind == chat && g.o.roleFirst {
 			g.choice(delta{role: true})
@@ -235,6 +236,8 @@ type delta struct {
 func (g *generation) choice(d delta) bool {
 	b := g.buf[:0]
 	switch g.kind {
+	case ollama:
+		b = append(b, g.ollamaLine(d)...)
 	case native:
 		b = append(b, `{"index":0,"content":`...)
 		b = quote(b, d.content+d.reasoning)
@@ -311,6 +314,9 @@ func quote(b []byte, s string) []byte {
 
 // end sends the frames after the last token.
 func (g *generation) end() bool {
+	if g.kind == ollama {
+		return g.send(g.ollamaEnd(), 0)
+	}
 	if g.kind == native {
 		b := fmt.Appendf(nil, `{"index":0,"content":"","tokens":[],"id_slot":0,"stop":true,"model":"sim","tokens_predicted":%d,"tokens_evaluated":%d,"stop_type":%q,"tokens_cached":%d,"truncated":false`,
 			g.out+g.o.wrongUsage, g.prompt, map[string]string{"length": "limit", "stop": "eos"}[g.finish], g.prompt+g.out)
@@ -397,10 +403,14 @@ func (g *generation) timingsJSON() []byte {
 		}
 		return float64(n) / total * 1e3
 	}
-	b, _ := json.Marshal(map[string]any{ // plain finite numbers cannot fail
+	all := map[string]any{
 		"cache_n": cached, "prompt_n": read, "prompt_ms": promptMS, "prompt_per_token_ms": per(promptMS, read), "prompt_per_second": second(read, promptMS),
 		"predicted_n": g.out, "predicted_ms": decodeMS, "predicted_per_token_ms": per(decodeMS, g.out), "predicted_per_second": second(g.out, decodeMS),
-	})
+	}
+	if g.o.as == "strata" {
+		all["draft_n"], all["draft_n_accepted"] = g.drafted()
+	}
+	b, _ := json.Marshal(all) // plain finite numbers cannot fail
 	return b
 }
 
@@ -417,10 +427,14 @@ func (g *generation) eol() string {
 // send writes one frame; false is a client that left.
 func (g *generation) send(data []byte, tokens int) bool {
 	frame := make([]byte, 0, len(data)+10)
-	frame = append(frame, "data: "...)
-	frame = append(frame, data...)
-	frame = append(frame, g.eol()...)
-	frame = append(frame, g.eol()...)
+	if g.kind == ollama {
+		frame = append(append(frame, data...), '\n')
+	} else {
+		frame = append(frame, "data: "...)
+		frame = append(frame, data...)
+		frame = append(frame, g.eol()...)
+		frame = append(frame, g.eol()...)
+	}
 	before := g.clock.now()
 	ok := g.write(frame)
 	if g.truth != nil {
