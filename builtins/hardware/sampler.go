@@ -239,6 +239,13 @@ func (s *Sampler) Engine(pids func() []int) {
 }
 
 func (l *lane) follow(pids func() []int) {
+	// Closing waits for a reading, and a reading that keeps its values waits for the lane: so it comes after.
+	var old []Source
+	defer func() {
+		for _, src := range old {
+			_ = src.Close() // an unbound source has nothing open, a bound one its processes' files
+		}
+	}()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.s
@@ -253,7 +260,7 @@ func (l *lane) follow(pids func() []int) {
 		}
 		l.sources[i].Source = &guarded{Source: bound}
 		l.sources[i].next = 0
-		_ = src.Close() // an unbound source has nothing open, a bound one its processes' files
+		old = append(old, src.Source)
 	}
 }
 
