@@ -118,7 +118,9 @@ func TestResultsVerdicts(t *testing.T) {
 		if g.Reason == "" {
 			t.Errorf("%s: no reason", g.ID)
 		}
-		if g.ID == "stack512-excluded" && !slices.ContainsFunc(g.Warnings, func(w string) bool { return strings.Contains(w, "likely cause") && strings.Contains(w, "gpu_active_mhz") }) {
+		if g.ID == "stack512-excluded" && !slices.ContainsFunc(g.Warnings, func(w string) bool {
+			return strings.Contains(w, "likely cause") && strings.Contains(w, "gpu_active_mhz")
+		}) {
 			t.Errorf("the clock is not named as a likely cause: %q", g.Warnings)
 		}
 		if _, err := json.Marshal(g.Comparisons); err != nil {

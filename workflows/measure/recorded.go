@@ -37,10 +37,11 @@ var (
 )
 
 type recordedArm struct {
-	arm   *record.Arm
-	side  plan.Hash
-	sides string // of its group
-	taken bool
+	arm     *record.Arm
+	side    plan.Hash
+	sides   string // of its group
+	purpose string
+	taken   bool
 }
 
 // NewRecorded makes a measurer of the arms of a recorded session. samples gives those of an arm; nil gives
@@ -61,7 +62,9 @@ func NewRecorded(s *record.Session, groups []*record.Group, samples func(ctx con
 func armsOfGroup(g *record.Group) []*recordedArm {
 	keys := map[string]plan.Hash{}
 	for _, s := range g.Sides {
-		keys[s.Label] = commandKey(s.Command)
+		if !s.Estimated {
+			keys[s.Label] = commandKey(s.Command)
+		}
 	}
 	var out []*recordedArm
 	for _, a := range g.Arms {
@@ -69,9 +72,7 @@ func armsOfGroup(g *record.Group) []*recordedArm {
 		case record.Interrupted, record.Superseded:
 			continue
 		}
-		if a.Purpose == "measured" || a.Purpose == "" {
-			out = append(out, &recordedArm{arm: a, side: keys[a.Label], sides: sidesKey(slices.Collect(maps.Values(keys)))})
-		}
+		out = append(out, &recordedArm{arm: a, side: keys[a.Label], sides: sidesKey(slices.Collect(maps.Values(keys))), purpose: orMeasured(a.Purpose)})
 	}
 	return out
 }
@@ -96,6 +97,14 @@ func (m *Recorded) Noise(g *plan.Group) []record.Noise {
 		return nil
 	}
 	return m.noise[sidesKey(slices.Collect(maps.Values(keys)))]
+}
+
+// orMeasured: imported arms may say no purpose.
+func orMeasured(purpose string) string {
+	if purpose == "" {
+		return "measured"
+	}
+	return purpose
 }
 
 func commandKey(c record.Command) plan.Hash {
@@ -123,20 +132,20 @@ func (m *Recorded) Skip(groups []*record.Group) {
 			for _, s := range g.Sides {
 				p.Sides = append(p.Sides, plan.Side{Label: s.Label})
 			}
-			if a.arm.Disposition == record.OK && g.Verdict == "" && whole < len(p.BlockAt(a.arm.Block, false).Labels) {
+			if a.purpose == "measured" && a.arm.Disposition == record.OK && g.Verdict == "" && whole < len(p.BlockAt(a.arm.Block, false).Labels) {
 				continue
 			}
-			m.take(a.side, a.sides)
+			m.take(a.side, a.sides, a.purpose)
 		}
 	}
 }
 
-func (m *Recorded) take(side plan.Hash, sides string) *record.Arm {
+func (m *Recorded) take(side plan.Hash, sides, purpose string) *record.Arm {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, same := range []bool{true, false} {
 		for _, a := range m.arms {
-			if !a.taken && a.side == side && (a.sides == sides) == same {
+			if !a.taken && a.side == side && a.purpose == purpose && (a.sides == sides) == same {
 				a.taken = true
 				return a.arm
 			}
@@ -196,16 +205,15 @@ func (m *Recorded) Open(ctx context.Context, t run.Task) (run.Rig, error) {
 		return nil, err
 	}
 	mine := keys[t.Side.Label]
-	if t.Purpose != "measured" { // warm and probe arms change nothing here
-		return nil, &diag.Error{Pos: t.Group.Pos, Kind: diag.Workflow, Op: "--recorded", Msg: fmt.Sprintf("group %q asks for a %s arm, and only measured arms can be taken from a record", t.Group.Name, t.Purpose),
-			Fix: "leave out warm_arm and probe for a run on recorded arms"}
+	a := m.take(mine, sidesKey(slices.Collect(maps.Values(keys))), orMeasured(t.Purpose))
+	if a == nil && t.Purpose == "warm" { // an arm that is only there to warm needs no facts
+		a = &record.Arm{Purpose: "warm", Disposition: record.OK, Process: &record.Process{ReadyNS: m.now()}, MonoStartNS: m.now(), MonoEndNS: m.now()}
 	}
-	a := m.take(mine, sidesKey(slices.Collect(maps.Values(keys))))
 	if a == nil {
 		return nil, m.none(t, mine)
 	}
 	r := &recordedRig{m: m, arm: a}
-	if m.samples != nil {
+	if m.samples != nil && a.ID != "" {
 		if r.samples, err = m.samples(ctx, a.ID); err != nil {
 			return nil, err
 		}
@@ -222,11 +230,11 @@ func (m *Recorded) Open(ctx context.Context, t run.Task) (run.Rig, error) {
 func (m *Recorded) none(t run.Task, side plan.Hash) error {
 	n := 0
 	for _, a := range m.arms {
-		if a.side == side {
+		if a.side == side && a.purpose == orMeasured(t.Purpose) {
 			n++
 		}
 	}
-	msg := fmt.Sprintf("group %q, side %s: session %s has no arm with this command, environment, config and request", t.Group.Name, t.Side.Label, m.session.ID)
+	msg := fmt.Sprintf("group %q, side %s: session %s has no %s arm with this command, environment, config and request", t.Group.Name, t.Side.Label, m.session.ID, orMeasured(t.Purpose))
 	fix := "record it: run the workflow without --recorded; or see what is there: flow show " + m.session.ID
 	if n > 0 {
 		msg = fmt.Sprintf("group %q, side %s: session %s has %d such arms, and all are used", t.Group.Name, t.Side.Label, m.session.ID, n)

@@ -91,11 +91,36 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// Warm arms are taken where there are any, and cost nothing where there are none.
+func TestRecordedWarmArm(t *testing.T) {
+	warm := func() *plan.Group {
+		g := screenOf(t, "fast", "", 2)
+		g.WarmArm = true
+		return g
+	}
+	rs, was := simulate(t, "effect.fast=5%,sd=.5%", warm())
+	bare, without := simulate(t, "effect.fast=5%,sd=.5%", screenOf(t, "fast", "", 2))
+	for _, c := range []struct {
+		rs  *record.Session
+		was []*record.Group
+	}{{rs, was}, {bare, without}} {
+		m := NewRecorded(c.rs, c.was, nil)
+		got, err := again(t, m, c.rs, warm())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got[0].Verdict != c.was[0].Verdict || got[0].Arms[0].Purpose != "warm" || len(got[0].Arms) != 9 {
+			t.Errorf("got %s with %d arms", got[0].Verdict, len(got[0].Arms))
+		}
+		NewRecorded(c.rs, c.was, nil).Skip(got)
+	}
+}
+
 func TestRecordedRefuses(t *testing.T) {
 	rs, was := simulate(t, "sd=.5%", screenOf(t, "fast", "", 1))
 	for want, g := range map[string]*plan.Group{
 		"has 2 such arms, and all are used":                             screenOf(t, "fast", "", 2),
-		"has no arm with this command, environment, config and request": screenOf(t, "other", "", 1),
+		"has no measured arm with this command, environment, config and request": screenOf(t, "other", "", 1),
 	} {
 		_, err := again(t, NewRecorded(rs, was, nil), rs, g)
 		if err == nil || !strings.Contains(err.Error(), want) {

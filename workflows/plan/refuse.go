@@ -5,7 +5,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // checkStops refuses two prices for looking at once, and a rule that the order has no estimate for.
@@ -36,24 +35,4 @@ func (g *Group) Ungated() string {
 		return ""
 	}
 	return fmt.Sprintf("a %s without a gate: nothing would notice swapping, a throttled clock, a cached prompt or another text, and each of them has passed for a gain", g.Role)
-}
-
-// Confounded says what a declared order of two sides does to a steady drift; "" when it cancels.
-func (g *Group) Confounded() string {
-	bs := g.Blocks()
-	if len(bs) != 1 || len(g.Sides) != 2 || bs[0].Kind == "quad" || bs[0].Kind == "ladder" {
-		return ""
-	}
-	a, b := 0, 0
-	for i, l := range bs[0].Labels {
-		if l == g.ControlSide().Label {
-			a += i
-		} else {
-			b += i
-		}
-	}
-	if a == b {
-		return ""
-	}
-	return fmt.Sprintf("order %s is drift-confounded: a steady drift passes for an effect", strings.Join(bs[0].Labels, " "))
 }
