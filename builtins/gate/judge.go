@@ -140,6 +140,9 @@ func look(g *record.Group, sequential, plan bool) verdict {
 		v.rungContrasts(g, blocks)
 	}
 	v.join(g)
+	if g.Role == record.RoleNoiseFloor && (v.verdict == record.Better || v.verdict == record.Worse) {
+		v.warn("the same thing differs from itself: until that is understood, this instrument shows differences that are none")
+	}
 	return v
 }
 

@@ -42,6 +42,16 @@ func TestRequestIndex(t *testing.T) {
 	}
 }
 
+// An A/A group that shows a difference says that the instrument is at fault.
+func TestInstrument(t *testing.T) {
+	g := block(block(ab(""), 0, "ABBA", 100, 115, 115.2, 100.1), 1, "BAAB", 115.1, 100, 100.2, 115)
+	g.Role = record.RoleNoiseFloor
+	Judge(g, nil)
+	if g.Verdict != record.Better || !warned(g, "the same thing differs from itself") {
+		t.Errorf("got %s: %q", g.Verdict, g.Warnings)
+	}
+}
+
 // Rungs are compared with each other as well, with what they share.
 func TestRungContrasts(t *testing.T) {
 	g := ab("U S1 U S2 U S3 U")
