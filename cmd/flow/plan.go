@@ -93,7 +93,8 @@ type plannedGroup struct {
 	Role      string       `json:"role"`
 	Sides     []string     `json:"sides"` // "B: fast"
 	Order     string       `json:"order"`
-	Design    string       `json:"design"` // what the order cancels, and what not
+	Design    string       `json:"design"`    // what the order cancels, and what not
+	Estimator string       `json:"estimator"` // with its own degrees of freedom at the cap
 	Stops     []string     `json:"stops"`
 	BlocksMin int          `json:"blocks_min"`
 	BlocksMax int          `json:"blocks_max"`
@@ -217,6 +218,7 @@ func planGroup(g *record.Group, past []*record.Group) *plannedGroup {
 		p.Order = "ABBA and BAAB in turn, the first by coin"
 	}
 	p.Design = designWords(block, shape.Sides[0].Label, g.Order == "")
+	p.Estimator = estimatorWords(block, g)
 	p.Arms = armWords(block, g)
 	p.ArmS, p.ArmJ = typical(like)
 	var noise []record.Noise // what the walk itself invented is none
@@ -323,6 +325,27 @@ func designWords(b plan.Block, control string, alternating bool) string {
 	return "a steady drift cancels"
 }
 
+// estimatorWords is how the order is analysed, and on how many degrees of freedom of its own.
+func estimatorWords(b plan.Block, g *record.Group) string {
+	switch n := g.Cap; {
+	case g.Design != "":
+		return "factorial model, each block with its own level and drift"
+	case b.Kind == "quad":
+		return fmt.Sprintf("quad model, %d degrees of freedom of its own at the cap", 2*n-1)
+	case b.Kind == "ladder":
+		u := -1.0
+		for _, l := range b.Labels {
+			if l == g.Control {
+				u++
+			}
+		}
+		return fmt.Sprintf("each rung against the control interpolated between its neighbours, %.3g degrees of freedom from the controls", float64(n)*2*u*u/(3*u-1))
+	case len(b.Labels)%2 == 0:
+		return fmt.Sprintf("pairs in time, %d degrees of freedom of their own at the cap", n*len(b.Labels)/2-1)
+	}
+	return "two samples with one noise"
+}
+
 // armWords says why each arm of a block is run.
 func armWords(b plan.Block, g *record.Group) []plannedArm {
 	out := make([]plannedArm, len(b.Labels))
@@ -377,6 +400,9 @@ func (p *planned) text() string {
 		fmt.Fprintf(&b, "\n%d. %s (%s)\n", i+1, g.Name, g.Role)
 		fmt.Fprintf(&b, "   sides   %s\n", strings.Join(g.Sides, "; "))
 		fmt.Fprintf(&b, "   order   %s: %s\n", g.Order, g.Design)
+		if g.Estimator != "" {
+			fmt.Fprintf(&b, "   model   %s\n", g.Estimator)
+		}
 		arms := fmt.Sprintf("%d", g.ArmsMax)
 		if g.ArmsMin < g.ArmsMax {
 			arms = fmt.Sprintf("%d to %d", g.ArmsMin, g.ArmsMax)
