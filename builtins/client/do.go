@@ -203,7 +203,7 @@ func (c *Client) broken(ctx context.Context, a *answer, r *response, err error) 
 
 // headers takes the status line.
 func (a *answer) headers(resp *http.Response, at stamp) error {
-	a.row.HTTPStatus, a.row.HeadersNS = resp.StatusCode, &at.ns
+	a.row.HTTPStatus, a.row.HeadersNS = resp.StatusCode, place(at.ns)
 	kind := resp.Header.Get("Content-Type")
 	a.whole = resp.StatusCode != http.StatusOK || !a.ollama && strings.Contains(kind, "json") && !strings.Contains(kind, "event-stream")
 	return nil
@@ -212,7 +212,7 @@ func (a *answer) headers(resp *http.Response, at stamp) error {
 // payload takes bytes of the body.
 func (a *answer) payload(b []byte, at stamp) error {
 	if a.row.FirstByteNS == nil {
-		a.row.FirstByteNS = &at.ns
+		a.row.FirstByteNS = place(at.ns)
 	}
 	if !a.whole {
 		if a.row.Frames == 0 && len(a.head) < errorHead {

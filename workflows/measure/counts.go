@@ -37,6 +37,21 @@ func runningSeries(e plan.Engine) string {
 	return ""
 }
 
+// ofSeries is the value of a series; of one that is there with labels only, the sum over them: vLLM puts the
+// model's name on each.
+func ofSeries(m map[string]float64, name string) (float64, bool) {
+	if v, ok := m[name]; ok {
+		return v, true
+	}
+	total, found := 0.0, false
+	for k, v := range m {
+		if strings.HasPrefix(k, name+"{") {
+			total, found = total+v, true
+		}
+	}
+	return total, found
+}
+
 // recount reads the counts of all sources into the requests. The warnings say what could not be matched.
 func (p *process) recount(ctx context.Context) {
 	if p.client == nil || len(p.requests) == 0 {
@@ -278,9 +293,9 @@ func (p *process) countsOfSeries(ctx context.Context, c plan.CountFrom) {
 		}
 	}
 	grown := func() (float64, bool) {
-		b, ok1 := p.before[c.Series]
-		a, ok2 := p.after[c.Series]
-		return a - b, (ok1 || p.before != nil) && ok2
+		b, _ := ofSeries(p.before, c.Series) // a counter that is not there yet is at 0
+		a, ok := ofSeries(p.after, c.Series)
+		return a - b, ok
 	}
 	d, ok := grown()
 	for until := time.Now().Add(metricsLag); c.What == "completion" && own > 0 && (!ok || d < .97*float64(own)) && ctx.Err() == nil && time.Now().Before(until); {

@@ -119,7 +119,7 @@ func (p *process) send(ctx context.Context, w plan.Workload, ps []client.Prompt,
 	if series != "" && (w.Concurrency > 1 || w.Arrival != nil) {
 		o.Running = func(ctx context.Context) (float64, bool) {
 			m, err := p.client.Metrics(ctx)
-			n, ok := m[series]
+			n, ok := ofSeries(m, series)
 			return n, err == nil && ok
 		}
 	}

@@ -708,6 +708,18 @@ func TestOllamaEndToEnd(t *testing.T) {
 	}
 }
 
+func TestSeriesWithLabels(t *testing.T) {
+	m := map[string]float64{"a": 1, `b{engine="0"}`: 2, `b{engine="1"}`: 3, "bc": 9}
+	for name, want := range map[string]float64{"a": 1, "b": 5} {
+		if got, ok := ofSeries(m, name); !ok || got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+	if _, ok := ofSeries(m, "d"); ok {
+		t.Error("a series that is not there was found")
+	}
+}
+
 // Due times, by hand.
 func TestSchedule(t *testing.T) {
 	ms := func(ds []time.Duration) (out []int64) {
