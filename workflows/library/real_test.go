@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"go.starlark.net/starlark"
-
 	"flow/builtins"
 	"flow/builtins/metric"
 	"flow/starlark/diag"
@@ -24,7 +22,7 @@ func engineOf(t *testing.T, file, name, call string) plan.Engine {
 	if err != nil {
 		t.Fatal(diag.Format(err))
 	}
-	return globals["e"].(starlark.Value).(*builtins.Decl[plan.Engine]).V
+	return globals["e"].(*builtins.Decl[plan.Engine]).V
 }
 
 func check(t *testing.T, ms []record.Metric, want map[string]float64) {
