@@ -98,9 +98,9 @@ func groupFamily() Family {
 			Doc: "One experiment. The first side is the control that the others are measured against. Without an order it is quads, ABBA and BAAB in turn, the first by coin; " +
 				"an order that splits into ABBA and BAAB is quads, any other is one block; it repeats until a stop, at most 4 times by default. " +
 				"What can only mislead is refused here: an unbalanced order, sides that do the same thing.",
-			Example: `gz = engine("gzip", command = ["gzip", "-kf", "-6", "{prompt_file}"], metrics = [metric("took_s", unit = "s", better = "lower", source = extract.log(r"took ([0-9.]+) s"))])
+			Example: `gz = engine("gzip", command = ["gzip", "-kf", "-6", "{prompt_file}"], bare = ["-kf", "-6"])
 fast = lever("fast", args = {"-6": None, "-1": True}, confirm = confirm.none("gzip prints no level"))
-g = group("gzip -1", sides = {"A": side(gz), "B": side(gz, stack = [fast])}, workload = workload(prompt = "text"), primary = "took_s")`,
+g = group("gzip -1", sides = {"A": side(gz), "B": side(gz, stack = [fast])}, workload = workload(prompt = "text"), primary = "wall_s")`,
 			Func: groupCall,
 		},
 	}}

@@ -139,7 +139,7 @@ func leverCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "env", Default: "{}", Into: environment(&l.Env), Example: `{"GGML_SCHED": 1}`, Doc: "environment variables; values are strings or ints"},
 		value.Param{Name: "unset", Default: "[]", Into: value.Strings(&l.Unset), Doc: "variables removed: some count as set whatever their value"},
 		value.Param{Name: "args", Default: "{}", Into: arguments(&l.Args), Example: `{"-ub": 1024}`, Doc: "flags set or replaced where they stand: a number or string is the value, a list repeats the flag, True is a bare flag, None removes it"},
-		value.Param{Name: "without", Default: "[]", Into: value.Strings(&l.Without), Doc: "flags removed, with their values"},
+		value.Param{Name: "without", Default: "[]", Into: value.Strings(&l.Without), Example: `["-v", "-ot exps=CPU"]`, Doc: "flags removed: alone, or with the value they must have; where flow cannot tell whether a flag takes the word after it, it asks"},
 		value.Param{Name: "binary", Default: `""`, Into: value.String(&l.Binary), Doc: "another executable in place of the command's first word"},
 		value.Param{Name: "config", Default: "{}", Into: configFiles(&l.Config), Example: `{"engine.json": {"cache": 4600}}`, Doc: "config files replaced whole: text, or a dict written as JSON, TOML or YAML by the file's extension"},
 		value.Param{Name: "request", Default: "{}", Into: jsonObject(&l.Request), Example: `{"cache_prompt": False}`, Doc: "members of the request body set or replaced; None removes one"},

@@ -8,8 +8,6 @@ import (
 	"maps"
 	"slices"
 	"sort"
-	"strconv"
-	"strings"
 
 	"flow/starlark/diag"
 	"flow/workflows/record"
@@ -29,7 +27,7 @@ func Effective(e Engine, s Stack) (record.Command, error) {
 	if err != nil {
 		return record.Command{}, err
 	}
-	c.Delta = delta(e, base, c)
+	c.Delta = delta(flagsOf(e, s), base, c)
 	return c, nil
 }
 
@@ -54,15 +52,14 @@ func apply(e Engine, s Stack) (record.Command, error) {
 		}
 		c.Host[h.Key()] = h.Value
 	}
+	flags := flagsOf(e, s)
+	var err error
 	for _, l := range s {
 		if l.Binary != "" && len(c.Argv) > 0 {
 			c.Argv[0] = l.Binary
 		}
-		for _, f := range l.Without {
-			c.Argv = removeFlag(c.Argv, e.aliases(f))
-		}
-		for _, a := range l.Args {
-			c.Argv = setFlag(c.Argv, a, e.aliases(a.Flag))
+		if c.Argv, err = flags.change(c.Argv, l); err != nil {
+			return c, err
 		}
 		for _, k := range l.Unset {
 			delete(c.Env, k)
@@ -88,86 +85,18 @@ func apply(e Engine, s Stack) (record.Command, error) {
 	return c, nil
 }
 
-// aliases is the flag and its other names.
-func (e Engine) aliases(flag string) []string {
-	out := []string{flag}
-	for name, others := range e.Flags {
-		if name == flag || slices.Contains(others, flag) {
-			out = append(out, name)
-			out = append(out, others...)
-		}
-	}
-	sort.Strings(out[1:])
-	return slices.Compact(out)
-}
-
-// isValue tells a flag's value from the next flag: "-1" and "-.5" are values, "-ub" is not.
-func isValue(tok string) bool {
-	if !strings.HasPrefix(tok, "-") || tok == "-" {
-		return true
-	}
-	_, err := strconv.ParseFloat(tok, 64)
-	return err == nil
-}
-
-// removeFlag drops every occurrence of a flag, "-ub 512" and "--ubatch-size=512" alike.
-func removeFlag(argv []string, names []string) []string {
-	if len(argv) == 0 {
-		return argv
-	}
-	out := []string{argv[0]}
-	for i := 1; i < len(argv); i++ {
-		name, _, joined := strings.Cut(argv[i], "=")
-		if !strings.HasPrefix(argv[i], "-") || !slices.Contains(names, name) {
-			out = append(out, argv[i])
-			continue
-		}
-		if !joined && i+1 < len(argv) && isValue(argv[i+1]) {
-			i++
-		}
-	}
-	return out
-}
-
-// setFlag replaces a flag where it stands, so that positional arguments keep their places, or appends it.
-func setFlag(argv []string, a Arg, names []string) []string {
-	if a.Remove {
-		return removeFlag(argv, names)
-	}
-	var add []string
-	if a.Bare {
-		add = []string{a.Flag}
-	}
-	for _, v := range a.Values {
-		add = append(add, a.Flag, v)
-	}
-	at := -1
-	for i := 1; i < len(argv); i++ {
-		name, _, _ := strings.Cut(argv[i], "=")
-		if strings.HasPrefix(argv[i], "-") && slices.Contains(names, name) {
-			at = i
-			break
-		}
-	}
-	rest := removeFlag(argv, names)
-	if at < 0 || at > len(rest) {
-		return append(rest, add...)
-	}
-	return slices.Insert(rest, at, add...)
-}
-
 // delta lists what differs from the base: "arg -ub" to the new value, "env X", "unset Y", "config f", "binary", "request".
-func delta(e Engine, base, c record.Command) map[string]string {
+func delta(flags flags, base, c record.Command) map[string]string {
 	d := map[string]string{}
-	bf, cf := flagMap(base.Argv), flagMap(c.Argv)
+	bf, cf := flags.words(base.Argv), flags.words(c.Argv)
 	for k, v := range cf {
 		if bv, ok := bf[k]; !ok || bv != v {
 			d["arg "+k] = v
 		}
 	}
-	for k := range bf {
+	for k, v := range bf {
 		if _, ok := cf[k]; !ok {
-			d["without "+k] = ""
+			d["without "+k] = v
 		}
 	}
 	if len(c.Argv) > 0 && len(base.Argv) > 0 && c.Argv[0] != base.Argv[0] {
@@ -200,27 +129,6 @@ func delta(e Engine, base, c record.Command) map[string]string {
 		d["request"] = c.Request
 	}
 	return d
-}
-
-// flagMap reads argv as flags with values; positional arguments go under their place.
-func flagMap(argv []string) map[string]string {
-	m := map[string]string{}
-	for i := 1; i < len(argv); i++ {
-		if !strings.HasPrefix(argv[i], "-") {
-			m[fmt.Sprintf("#%d", i)] = argv[i]
-			continue
-		}
-		name, v, joined := strings.Cut(argv[i], "=")
-		if !joined && i+1 < len(argv) && isValue(argv[i+1]) {
-			i++
-			v = argv[i]
-		}
-		if old, ok := m[name]; ok {
-			v = old + " " + v
-		}
-		m[name] = v
-	}
-	return m
 }
 
 // MergeJSON merges object over into object base, member by member at the top level and inside objects;

@@ -70,7 +70,8 @@ type Engine struct {
 	Dir        string              `json:"dir,omitempty"`     // "" is a fresh folder of the arm
 	Config     map[string]string   `json:"config,omitempty"`  // file name (in {out}) to content
 	Files      []string            `json:"files,omitempty"`   // model files to fingerprint
-	Flags      map[string][]string `json:"flags,omitempty"`   // flag to its aliases
+	Flags      map[string][]string `json:"flags,omitempty"`   // flags that take a value, to their aliases
+	Bare       []string            `json:"bare,omitempty"`    // flags that take none
 	Version    []string            `json:"version,omitempty"` // command whose output is the version
 	Origin     map[string]string   `json:"origin,omitempty"`  // repository, commit, tag, patch, dirty, toolchain
 	Ready      Ready               `json:"ready"`
