@@ -119,7 +119,7 @@ func TestRecordedWarmArm(t *testing.T) {
 func TestRecordedRefuses(t *testing.T) {
 	rs, was := simulate(t, "sd=.5%", screenOf(t, "fast", "", 1))
 	for want, g := range map[string]*plan.Group{
-		"has 2 such arms, and all are used":                             screenOf(t, "fast", "", 2),
+		"has 2 such arms, and all are used":                                      screenOf(t, "fast", "", 2),
 		"has no measured arm with this command, environment, config and request": screenOf(t, "other", "", 1),
 	} {
 		_, err := again(t, NewRecorded(rs, was, nil), rs, g)
