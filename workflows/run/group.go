@@ -316,7 +316,7 @@ func (s *Session) attempt(ctx context.Context, r *groupRun, b, attempt, used int
 		}
 		if a != nil {
 			r.g.Arms = append(r.g.Arms, a)
-			s.event(record.Event{Kind: "arm.end", Group: r.g.Name, GroupID: r.g.ID, Arm: fmt.Sprintf("%s%d", label, b*len(labels)+slot+1), Text: a.Disposition, ArmOf: a, GroupOf: r.g})
+			s.event(record.Event{Kind: "arm.end", Group: r.g.Name, GroupID: r.g.ID, Arm: record.ArmName(label, a.Seq), Text: a.Disposition, ArmOf: a, GroupOf: r.g})
 		}
 		if err != nil {
 			return false, err
@@ -394,7 +394,11 @@ func (s *Session) exhausted(ctx context.Context, r *groupRun, b int) error {
 	if same && last.Label == r.g.Control && !s.started[r.g.Engine] {
 		return s.baseFails(r, last)
 	}
-	return &errEnd{fmt.Sprintf("block %d was discarded %d times: %s", b+1, len(lasts), last.Reason)}
+	often := "once"
+	if n := len(lasts); n > 1 {
+		often = fmt.Sprintf("%d times", n)
+	}
+	return &errEnd{fmt.Sprintf("block %d was discarded %s: %s", b+1, often, last.Reason)}
 }
 
 // controlStarts makes sure that a side that cannot run is the lever's doing: where no arm of the control was

@@ -359,7 +359,10 @@ func TestWaitUntilWords(t *testing.T) {
 	m.words = map[string]string{"power_source": "battery"}
 	mem := run.NewMemory()
 	s := run.NewSession(run.Config{Session: &record.Session{ID: "s"}, Clock: run.Clock{Mono: m.now, Wall: m.now}, Measurer: m, Recorder: mem, Journal: mem,
-		Sleep: func(ctx context.Context, d time.Duration) error { m.words["power_source"] = "ac"; return m.sleep(ctx, d) }})
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			m.words["power_source"] = "ac"
+			return m.sleep(ctx, d)
+		}})
 	ok, err := s.WaitUntil(t.Context(), func(_ context.Context, a *record.Arm) (record.Finding, error) {
 		if a.Host["power_source"] == "ac" {
 			return record.Finding{Outcome: record.Pass}, nil

@@ -323,7 +323,7 @@ func (s *Session) inArm(r *groupRun, a *record.Arm, err error) error {
 	if k, ok := diag.KindOf(err); ok {
 		kind = k
 	}
-	return &diag.Error{Kind: kind, Op: fmt.Sprintf("group %q, arm %s%d", r.g.Name, a.Label, a.Seq+1), Err: err}
+	return &diag.Error{Kind: kind, Op: fmt.Sprintf("group %q, arm %s", r.g.Name, record.ArmName(a.Label, a.Seq)), Err: err}
 }
 
 // overhead is flow's own part of an arm: everything but settling and the engine's time.
