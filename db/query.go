@@ -181,16 +181,39 @@ func (d *DB) queryError(ctx context.Context, conn *sql.Conn, query string, err e
 		return queryAt(query, place(query, m[1]), "no such view: "+m[1], "use one of "+strings.Join(d.views(ctx, conn), ", "))
 	}
 	if m := nearToken.FindStringSubmatch(msg); m != nil {
-		return queryAt(query, syntaxPlace(ctx, conn, query, m[1]), msg, "")
+		return queryAt(query, syntaxPlace(ctx, conn, query, m[1]), msg, syntaxFix)
 	}
 	if m := missingThing.FindStringSubmatch(msg); m != nil {
 		fix := ""
-		if strings.HasPrefix(msg, "no such column") {
+		switch {
+		case strings.HasPrefix(msg, "no such column"):
 			fix = columnsFix(ctx, conn, query)
+		case strings.HasPrefix(msg, "no such function"):
+			fix = functionFix(m[1])
+		case strings.HasPrefix(msg, "ambiguous column"):
+			fix = "write the view's name or alias before it, such as arms." + m[1]
+		case strings.HasPrefix(msg, "wrong number of arguments"):
+			fix = "sqlite.org/lang_corefunc.html lists SQLite's functions with their arguments"
 		}
 		return queryAt(query, place(query, m[1]), msg, fix)
 	}
-	return queryAt(query, -1, msg, "")
+	if strings.HasPrefix(msg, "incomplete input") {
+		return queryAt(query, len(strings.TrimRight(query, " \t\n")), "the query ends in the middle of something", syntaxFix)
+	}
+	return queryAt(query, -1, msg, syntaxFix)
+}
+
+const syntaxFix = "select COLUMNS from VIEW [where CONDITION] [group by …] [order by …] [limit N]; flow doc sql has examples to paste"
+
+// functionFix says what to write where SQLite has no such function.
+func functionFix(name string) string {
+	switch strings.ToLower(name) {
+	case "median", "percentile", "quantile", "percentile_cont":
+		return "SQLite has no median: flow doc sql has one to paste (row_number() over (order by value))"
+	case "stddev", "stdev", "stddev_samp", "variance", "var_samp":
+		return "SQLite has no standard deviation: sqrt((sum(x*x) - sum(x)*sum(x)/count(x)) / (count(x) - 1.0))"
+	}
+	return "SQLite has avg, sum, total, min, max, count, group_concat, round, abs, sqrt, coalesce, substr, replace, printf, json_extract and more; flow doc sql has examples"
 }
 
 // place is where a name, qualified or not, first stands in a query; -1 when it does not.

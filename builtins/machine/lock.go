@@ -415,6 +415,7 @@ func holders(dir string) []Holder {
 
 // held is the error of a resource that another has.
 func (l Locker) held(busy want, waited time.Duration) error {
+	resource := strings.Replace(busy.name, "-", ":", 1)
 	var names []string
 	session := ""
 	pid := 0
@@ -423,10 +424,14 @@ func (l Locker) held(busy want, waited time.Duration) error {
 		if err != nil || !slices.ContainsFunc(theirs, func(w want) bool { return w.name == busy.name && !(w.shared && busy.shared) }) {
 			continue
 		}
-		names = append(names, h.String()+" has "+strings.Join(h.Resources, ", "))
+		name := h.String()
+		if r := strings.Join(h.Resources, ", "); r != resource {
+			name += ", which has " + r
+		}
+		names = append(names, name)
 		session, pid = cmp.Or(session, h.Session), cmp.Or(pid, h.PID)
 	}
-	e := &diag.Error{Kind: diag.Machine, Op: "lock " + strings.Replace(busy.name, "-", ":", 1)}
+	e := &diag.Error{Kind: diag.Machine, Op: "lock " + resource}
 	if names == nil {
 		names = []string{"a process that has not said who it is"}
 	}

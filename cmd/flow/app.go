@@ -17,6 +17,7 @@ import (
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	helpErr        error  // of --help for a verb that does not exist: cobra takes no error from it
 	dbPath         string // --db, else $FLOW_DB, else ./flow.db
 }
 
@@ -48,6 +49,9 @@ func main1(ctx context.Context, a *app, args []string) int {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = a.helpErr
+	}
 	if err == nil {
 		return 0
 	}

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"flow/builtins/hardware"
@@ -67,18 +67,16 @@ can be sampled, and for the others why not and how to get them. "flow doc machin
 
 // sensorTable is every sensor on a line.
 func sensorTable(w io.Writer, sensors []record.Sensor) {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"sensor", "unit", "source", "available"})
+	t := columns{head: []string{"sensor", "unit", "available", "source", "why not"}, below: []int{4}}
 	for _, s := range sensors {
-		says := "yes"
+		says, why := "yes", ""
 		if !s.Available {
-			says = "no: " + s.Why
+			says, why = "no", s.Why
 			if s.Fix != "" {
-				says += "; " + s.Fix
+				why += "; " + s.Fix
 			}
 		}
-		t.AppendRow(table.Row{s.Name, s.Unit, s.Source, says})
+		t.add(s.Name, s.Unit, says, s.Source, why)
 	}
-	fmt.Fprintln(w, t.Render())
+	fmt.Fprintln(w, strings.Join(t.lines(widthOf(w)), "\n"))
 }

@@ -90,7 +90,8 @@ func resume(ctx context.Context, a *app, id, file string, force bool, f runFlags
 	return r.finish(ctx, r.act(ctx))
 }
 
-// sessionToResume is the named session, or the newest that did not end.
+// sessionToResume is the named session, or the newest that did not end, does not run now and did something
+// before: one that was refused at its first arm has nothing to go on with.
 func sessionToResume(ctx context.Context, d *db.DB, id string) (*record.Session, error) {
 	if id != "" {
 		s, err := d.Session(ctx, id)
@@ -105,14 +106,15 @@ func sessionToResume(ctx context.Context, d *db.DB, id string) (*record.Session,
 		}
 		return s, nil
 	}
-	all, err := d.Sessions(ctx, 0)
+	ids, err := d.Resumable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range all {
-		if s.Status != "done" && !s.Imported {
-			return d.Session(ctx, s.ID)
+	live := runningHere()
+	for _, id := range ids {
+		if !live[id] {
+			return d.Session(ctx, id)
 		}
 	}
-	return nil, usage("resume", "every session in "+d.Path()+" is done", "flow sessions")
+	return nil, usage("resume", "no session in "+d.Path()+" was stopped with something done", "flow sessions lists all; flow resume ID goes on with one of them")
 }

@@ -74,6 +74,28 @@ command line is wrong; 3 the machine is wrong; 4 stopped early, resumable; 70 a 
 	})
 	root.AddCommand(newRunCommand(a), newResumeCommand(a), newStopCommand(a), newStatusCommand(a), newCheckCommand(a), newPlanCommand(a), newCalibrateCommand(a), newBuiltinsCommand(a), newDocCommand(a),
 		newSQLCommand(a), newSessionsCommand(a), newShowCommand(a), newDoctorCommand(a), newExportCommand(a), newLeversCommand(a), newReceiptCommand(a))
+	// Help for a verb that does not exist is a mistake like the verb itself, and not the root's page.
+	plain := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if rest := cmd.Flags().Args(); cmd == root && len(rest) > 0 {
+			a.helpErr = knownVerb(cmd, rest)
+			return
+		}
+		plain(cmd, args)
+	})
+	root.SetHelpCommand(&cobra.Command{
+		Use: "help [COMMAND]", Short: "Explain a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			switch {
+			case err != nil:
+				return knownVerb(root, args)
+			case cmd == root && len(rest) > 0:
+				return knownVerb(root, rest)
+			}
+			return cmd.Help()
+		},
+	})
 	return root
 }
 
@@ -83,6 +105,9 @@ func knownVerb(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	fix := "flow --help"
+	if args[0] == "version" {
+		return usage("flow", `unknown command "version"`, "flow --version")
+	}
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		fix = "flow " + strings.Join(near, ", or flow ")
 	}

@@ -330,11 +330,18 @@ func (r *running) finish(ctx context.Context, err error) error {
 	if groupsErr == nil {
 		r.tell(groups)
 	}
+	some, someErr := r.db.Recorded(durable, r.rs.ID)
+	some = some || someErr != nil // what cannot be read may be there
+	goOn := "flow resume " + r.db.Short(durable, r.rs.ID) + r.dbFlag()
 	switch {
+	case stopped && !some:
+		return &exitError{code, fmt.Sprintf("stopped (%s) before anything was measured: run it again", r.rs.Error)}
 	case stopped:
-		return &exitError{code, fmt.Sprintf("stopped (%s); what was measured is in %s; go on with: flow resume %s%s", r.rs.Error, r.a.dbPath, r.rs.ID, r.dbFlag())}
+		return &exitError{code, fmt.Sprintf("stopped (%s); what was measured is in %s; go on with: %s", r.rs.Error, r.a.dbPath, goOn)}
+	case err != nil && some:
+		fmt.Fprintf(r.a.stderr, "what was measured is in %s; once mended, go on with: %s\n", r.a.dbPath, goOn)
+		return err
 	case err != nil:
-		fmt.Fprintf(r.a.stderr, "what was measured is in %s; once mended, go on with: flow resume %s%s\n", r.a.dbPath, r.rs.ID, r.dbFlag())
 		return err
 	case endErr != nil:
 		return endErr

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"flow/db"
@@ -40,16 +38,14 @@ func newSessionsCommand(a *app) *cobra.Command {
 				fmt.Fprintf(a.stderr, "flow: %s has no sessions yet\n", a.dbPath)
 				return nil
 			}
-			w := plainTable(table.NewWriter())
-			w.SuppressTrailingSpaces()
-			w.SetColumnConfigs([]table.ColumnConfig{{Number: 5, Align: text.AlignRight}, {Number: 6, Align: text.AlignRight}})
-			w.AppendHeader(table.Row{"id", "workflow", "started (UTC)", "status", "groups", "arms", "verdicts"})
+			w := columns{head: []string{"id", "workflow", "started (UTC)", "status", "groups", "arms", "verdicts"}, right: []int{4, 5}, below: []int{6, 1}}
+			live := runningHere()
 			for i := range t.Rows {
 				r := rowOf(t, i)
 				id, _ := r["id"].(string)
-				w.AppendRow(table.Row{d.Short(ctx, id), cellText(r["workflow"]), minute(r["started"]), sessionState(r), r["groups"], r["arms"], verdictCounts(r)})
+				w.add(d.Short(ctx, id), cellText(r["workflow"]), minute(r["started"]), sessionState(r, live), cellText(r["groups"]), cellText(r["arms"]), verdictCounts(r))
 			}
-			_, err = fmt.Fprintln(a.stdout, w.Render())
+			_, err = fmt.Fprintln(a.stdout, strings.Join(w.lines(widthOf(a.stdout)), "\n"))
 			return err
 		},
 	}
@@ -76,9 +72,9 @@ func minute(v any) string {
 	return s[:10] + " " + s[11:16]
 }
 
-// sessionState is the status with what changes how to read it.
-func sessionState(r map[string]any) string {
-	s := cellText(r["status"])
+// sessionState is the status now with what changes how to read it.
+func sessionState(r map[string]any, live map[string]bool) string {
+	s := statusNow(cellText(r["status"]), cellText(r["id"]), live)
 	if r["measurer"] != record.MeasurerReal {
 		s += ", " + cellText(r["measurer"])
 	}

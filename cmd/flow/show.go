@@ -8,12 +8,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"flow/builtins/gate"
+	"flow/builtins/metric"
 	"flow/db"
 	"flow/starlark/diag"
 	"flow/workflows/record"
@@ -21,7 +22,7 @@ import (
 )
 
 func newShowCommand(a *app) *cobra.Command {
-	var asJSON bool
+	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a session, a group or an arm",
@@ -42,7 +43,7 @@ ID is an id, the beginning of one, or "last" for the newest session.`,
 			if err != nil {
 				return err
 			}
-			s := shower{ctx: ctx, d: d, w: a.stdout, asJSON: asJSON}
+			s := shower{ctx: ctx, d: d, w: a.stdout, asJSON: asJSON, all: all, width: widthOf(a.stdout)}
 			switch kind {
 			case "session":
 				err = s.session(id)
@@ -58,6 +59,7 @@ ID is an id, the beginning of one, or "last" for the newest session.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the records as they are")
+	cmd.Flags().BoolVar(&all, "all", false, "of an arm, show metrics by the definitions of other tools as well")
 	return cmd
 }
 
@@ -67,6 +69,8 @@ type shower struct {
 	d      *db.DB
 	w      io.Writer
 	asJSON bool
+	all    bool // metrics by the definitions of other tools, too
+	width  int
 	err    error // the first error of w
 }
 
@@ -76,42 +80,24 @@ func (s *shower) line(format string, args ...any) {
 	}
 }
 
-// rows prints a titled table, or nothing when it is empty. Numbers are given as text already; right names
-// the columns to align right.
-func (s *shower) rows(title string, header []string, right []int, rows [][]string) {
-	if len(rows) == 0 {
+// rows prints a titled table, or nothing when it is empty. Numbers are given as text already.
+func (s *shower) rows(title string, t columns) {
+	if len(t.rows) == 0 {
 		return
 	}
-	// A column that says nothing is left out.
-	var keep []int
-	for i := range header {
-		if slices.ContainsFunc(rows, func(r []string) bool { return r[i] != "" }) {
-			keep = append(keep, i)
+	for _, r := range t.rows {
+		for i := range r {
+			r[i] = shorten(cellText(r[i]), maxCell)
 		}
-	}
-	w := plainTable(table.NewWriter())
-	w.SuppressTrailingSpaces()
-	pick := func(r []string) table.Row {
-		out := make(table.Row, 0, len(keep))
-		for _, i := range keep {
-			out = append(out, shorten(cellText(r[i]), 90))
-		}
-		return out
-	}
-	var configs []table.ColumnConfig
-	for n, i := range keep {
-		if slices.Contains(right, i) {
-			configs = append(configs, table.ColumnConfig{Number: n + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
-		}
-	}
-	w.SetColumnConfigs(configs)
-	w.AppendHeader(pick(header))
-	for _, r := range rows {
-		w.AppendRow(pick(r))
 	}
 	s.line("\n%s", title)
-	s.line("  %s", strings.ReplaceAll(w.Render(), "\n", "\n  "))
+	for _, l := range t.lines(s.width - 2) {
+		s.line("  %s", l)
+	}
 }
+
+// maxCell is how much of a text a table shows; --json has all of it.
+const maxCell = 400
 
 // session shows a session and its groups.
 func (s *shower) session(id string) error {
@@ -130,7 +116,8 @@ func (s *shower) session(id string) error {
 			Family  gate.FamilyReport `json:"family"`
 		}{ses, groups, gate.Family(groups)})
 	}
-	state := ses.Status
+	state := statusNow(ses.Status, ses.ID, runningHere())
+	killed := state == "killed"
 	if ses.Exit != nil {
 		state += fmt.Sprintf(", exit %d", *ses.Exit)
 	}
@@ -156,11 +143,15 @@ func (s *shower) session(id string) error {
 		c := headline(g)
 		rows = append(rows, []string{s.d.Short(s.ctx, g.ID), g.Name, g.Role, verdictText(g), effectText(c), medians(c), armCounts(g), g.Stopped, g.Reason})
 	}
-	s.rows("groups", []string{"id", "name", "role", "verdict", "effect", "control → side", "arms", "stopped by", "why"}, nil, rows)
+	s.rows("groups", columns{head: []string{"id", "name", "role", "verdict", "effect", "control → side", "arms", "ended", "why"}, rows: rows, below: []int{8, 7, 5, 6, 2}})
 	if s.err == nil {
 		s.err = report.Family(s.w, gate.Family(groups).Lines(), report.Options{Unicode: true})
 	}
-	if ses.Status == "stopped" || ses.Status == "failed" {
+	some, err := s.d.Recorded(s.ctx, ses.ID)
+	if err != nil {
+		return err
+	}
+	if killed || some && (ses.Status == "stopped" || ses.Status == "failed") {
 		s.line("\nflow resume %s goes on with it", s.d.Short(s.ctx, ses.ID))
 	}
 	return nil
@@ -183,13 +174,14 @@ func (s *shower) group(id string) error {
 	s.line("  %s of session %s, %s, at most %d blocks", g.Role, s.d.Short(s.ctx, g.SessionID), order, g.Cap)
 	s.line("  judged by %s (%s is better), smallest effect that counts %s", g.Primary, g.Better, pctText(g.MinEffect))
 	s.line("  started %s%s%s", when(g.WallStartNS), lasted(g.WallStartNS, g.WallEndNS), at(g.Pos))
-	for _, l := range []struct{ name, text string }{{"why", g.Reason}, {"stopped by", g.Stopped}} {
-		if l.text != "" {
-			s.line("  %s: %s", l.name, l.text)
-		}
+	if g.Reason != "" {
+		s.line("  why: %s", g.Reason)
+	}
+	if g.Stopped != "" {
+		s.line("  %s", report.EndedBy(g.Stopped))
 	}
 	for _, w := range g.Warnings {
-		s.line("  warning: %s", w)
+		s.line("  warning: %s", report.Warning(w))
 	}
 	var sides [][]string
 	for _, side := range g.Sides {
@@ -209,7 +201,7 @@ func (s *shower) group(id string) error {
 		}
 		sides = append(sides, []string{label, side.Engine, strings.Join(names, " + "), strings.Join(delta, ", ")})
 	}
-	s.rows("sides", []string{"side", "engine", "stack", "changes"}, nil, sides)
+	s.rows("sides", columns{head: []string{"side", "engine", "stack", "changes"}, rows: sides})
 	s.groupArms(g)
 	s.failed(g)
 	var rows [][]string
@@ -228,7 +220,7 @@ func (s *shower) group(id string) error {
 		}
 		rows = append(rows, []string{c.Side + " / " + c.Control, what, c.Verdict, effectText(c), medians(c), percent(c.GainOfMediansPct), fmt.Sprintf("%d / %d", c.NSide, c.NControl), borrowed, c.Reason})
 	}
-	s.rows("comparisons", []string{"sides", "metric", "verdict", "effect", "medians", "of medians", "arms", "noise borrowed from", "why"}, nil, rows)
+	s.rows("comparisons", columns{head: []string{"sides", "metric", "verdict", "effect", "medians", "of medians", "arms", "noise borrowed from", "why"}, rows: rows, below: []int{8, 7, 6, 5, 4}})
 	return nil
 }
 
@@ -247,9 +239,9 @@ func (s *shower) groupArms(g *record.Group) {
 		if purpose == "measured" {
 			purpose = ""
 		}
-		rows = append(rows, []string{s.d.Short(s.ctx, a.ID), a.Label, block, attempt, purpose, a.Disposition, armValue(a, g.Primary), armValue(a, "ttft_ms"), a.Reason})
+		rows = append(rows, []string{record.ArmName(a.Label, a.Seq), s.d.Short(s.ctx, a.ID), a.Label, block, attempt, purpose, a.Disposition, armValue(a, g.Primary), armValue(a, "ttft_ms"), a.Reason})
 	}
-	s.rows("arms", []string{"id", "side", "block", "attempt", "purpose", "disposition", g.Primary, "ttft_ms", "why"}, []int{2, 3, 6, 7}, rows)
+	s.rows("arms", columns{head: []string{"arm", "id", "side", "block", "attempt", "purpose", "disposition", g.Primary, "ttft_ms", "why"}, rows: rows, right: []int{3, 4, 7, 8}, below: []int{9, 8}})
 }
 
 // failed shows the findings that were no pass.
@@ -258,11 +250,11 @@ func (s *shower) failed(g *record.Group) {
 	for _, a := range g.Arms {
 		for _, f := range a.Findings {
 			if f.Outcome != record.Pass {
-				rows = append(rows, append([]string{s.d.Short(s.ctx, a.ID), a.Label}, findingRow(f)...))
+				rows = append(rows, append([]string{record.ArmName(a.Label, a.Seq), s.d.Short(s.ctx, a.ID)}, findingRow(f)...))
 			}
 		}
 	}
-	s.rows("gates that did not pass", append([]string{"arm", "side"}, findingHeader()...), nil, rows)
+	s.rows("gates that did not pass", columns{head: append([]string{"arm", "id"}, findingHeader()...), rows: rows, below: []int{8}})
 }
 
 func findingHeader() []string {
@@ -297,7 +289,7 @@ func (s *shower) arm(id string) error {
 			LogText string `json:"log,omitempty"`
 		}{a, log})
 	}
-	s.line("arm %s  side %s  %s", a.ID, a.Label, a.Disposition)
+	s.line("arm %s  %s, side %s  %s", a.ID, record.ArmName(a.Label, a.Seq), a.Label, a.Disposition)
 	if a.Reason != "" {
 		s.line("  why: %s", a.Reason)
 	}
@@ -314,9 +306,14 @@ func (s *shower) arm(id string) error {
 		rows = append(rows, []string{strconv.Itoa(r.Index), r.Case, r.Mark, strings.TrimSpace(r.Status + " " + r.ErrorKind), value(r.Values, "ttft_ms"), value(r.Values, "decode_tok_s"),
 			number(r.PromptTokens), number(r.CompletionTokens), number(r.CachedTokens), strconv.Itoa(r.Frames), r.FinishReason, shorten(r.TextSHA, 9), r.Error})
 	}
-	s.rows("requests", []string{"#", "case", "mark", "status", "ttft_ms", "decode_tok_s", "prompt", "completion", "cached", "frames", "finish", "text", "error"}, []int{0, 4, 5, 6, 7, 8, 9}, rows)
+	s.rows("requests", columns{head: []string{"#", "case", "mark", "status", "ttft_ms", "decode_tok_s", "prompt", "completion", "cached", "frames", "finish", "text", "error"}, rows: rows, right: []int{0, 4, 5, 6, 7, 8, 9}, below: []int{12, 11, 9, 10}})
 	rows = nil
+	foreign, hidden := foreignMetrics(), 0
 	for _, m := range a.Metrics {
+		if !s.all && slices.Contains(foreign, m.Name) {
+			hidden++
+			continue
+		}
 		v := "not measured"
 		if m.Value != nil {
 			v = cellText(*m.Value)
@@ -325,12 +322,15 @@ func (s *shower) arm(id string) error {
 		}
 		rows = append(rows, []string{m.Name, m.Case, v, m.Unit, m.Source, m.Rule, m.Why})
 	}
-	s.rows("metrics", []string{"metric", "case", "value", "unit", "source", "rule", "why"}, []int{2}, rows)
+	s.rows("metrics", columns{head: []string{"metric", "case", "value", "unit", "source", "rule", "why"}, rows: rows, right: []int{2}, below: []int{6, 5}})
+	if hidden > 0 {
+		s.line("  and %d by the definitions of other tools: flow show %s --all", hidden, s.d.Short(s.ctx, a.ID))
+	}
 	rows = nil
 	for _, f := range a.Findings {
 		rows = append(rows, findingRow(f))
 	}
-	s.rows("findings", findingHeader(), nil, rows)
+	s.rows("findings", columns{head: findingHeader(), rows: rows, below: []int{6}})
 	rows = nil
 	for _, e := range a.Evidence {
 		found := "not found"
@@ -339,12 +339,12 @@ func (s *shower) arm(id string) error {
 		}
 		rows = append(rows, []string{e.Lever, found, e.Kind, e.What, e.When, e.Observed, e.Error})
 	}
-	s.rows("evidence", []string{"lever", "found", "kind", "asked for", "at", "seen", "error"}, nil, rows)
+	s.rows("evidence", columns{head: []string{"lever", "found", "kind", "asked for", "at", "seen", "error"}, rows: rows, below: []int{6}})
 	rows = nil
 	for _, p := range a.Steps {
 		rows = append(rows, []string{p.Name, seconds(p.EndNS - p.StartNS)})
 	}
-	s.rows("steps", []string{"step", "took"}, []int{1}, rows)
+	s.rows("steps", columns{head: []string{"step", "took"}, rows: rows, right: []int{1}})
 	s.tail(log)
 	return nil
 }
@@ -377,6 +377,10 @@ func (s *shower) tail(log string) {
 	if log == "" {
 		return
 	}
+	if n := binaryBytes(log); 20*n > len(log) {
+		s.line("\nlog: %d bytes, of them %d that are no text: not shown; flow show --json ID has them", len(log), n)
+		return
+	}
 	lines := strings.Split(strings.TrimRight(log, "\n"), "\n")
 	title := "log"
 	if len(lines) > 20 {
@@ -385,8 +389,30 @@ func (s *shower) tail(log string) {
 	}
 	s.line("\n%s", title)
 	for _, l := range lines {
-		s.line("  %s", cellText(l))
+		s.line("  %s", shorten(cellText(strings.TrimRight(l, "\r")), 2000))
 	}
+}
+
+// binaryBytes counts what no text holds: control characters but white space and colours, and what is no UTF-8.
+func binaryBytes(s string) (n int) {
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
+			n++
+		case unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\b\f\x1b", r):
+			n++
+		}
+	}
+	return n
+}
+
+// foreignMetrics are the names of metrics by the definitions of other tools.
+func foreignMetrics() []string {
+	var out []string
+	for _, m := range metric.Compatible(&record.Request{}) {
+		out = append(out, m.Name)
+	}
+	return append(out, "vllm_pooled_itl_p50_ms", "vllm_pooled_itl_p99_ms")
 }
 
 // headline is the comparison that the verdict is about: the first on the primary metric.

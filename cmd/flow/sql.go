@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -206,10 +207,10 @@ func cellText(v any) string {
 		return "x'" + hex.EncodeToString(v) + "'"
 	case string: // one row stays one line, and no text moves the cursor
 		return strings.Map(func(r rune) rune {
-			if r < ' ' || r == 0x7f {
+			if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
 				return ' '
 			}
-			return r
+			return r // what is no UTF-8 comes as U+FFFD
 		}, v)
 	}
 	return fmt.Sprint(v)

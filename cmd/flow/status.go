@@ -1,13 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"flow/builtins/machine"
@@ -27,6 +29,25 @@ type standing struct {
 	Arms     *int   `json:"arms"`
 	ArmsOK   *int   `json:"arms_ok"`
 	Error    string `json:"error,omitempty"` // what ended it early
+
+	short string // the beginning of the id that names it in the database
+}
+
+// runningHere are the sessions that run on this machine now.
+func runningHere() map[string]bool {
+	live := map[string]bool{}
+	for _, h := range machine.Sessions("") {
+		live[h.Session] = true
+	}
+	return live
+}
+
+// statusNow is a recorded status as it is now: what is on record as running and does not run was killed.
+func statusNow(status, id string, live map[string]bool) string {
+	if status == "running" && !live[id] {
+		return "killed"
+	}
+	return status
 }
 
 func newStatusCommand(a *app) *cobra.Command {
@@ -74,6 +95,10 @@ func standings(ctx context.Context, a *app) (running, resumable []standing, err 
 		return nil, nil, err
 	}
 	defer func() { _ = d.Close() }()
+	ids, err := d.Resumable(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	t, err := d.Query(ctx, `SELECT s.id, s.workflow, s.status, s.started, s.error, s.arms, s.arms_ok,
 		(SELECT count(*) FROM groups g WHERE g.session_id = s.id AND g.verdict IS NOT NULL) AS ended,
 		(SELECT g.name FROM groups g WHERE g.session_id = s.id ORDER BY g.position DESC LIMIT 1) AS last_group
@@ -87,15 +112,17 @@ func standings(ctx context.Context, a *app) (running, resumable []standing, err 
 			Groups: count(r["ended"]), Arms: count(r["arms"]), ArmsOK: count(r["arms_ok"])}
 		s.Group, _ = r["last_group"].(string)
 		s.Error, _ = r["error"].(string)
+		s.short = d.Short(ctx, s.ID)
 		if at, ok := live[s.ID]; ok {
 			x := &running[at]
+			x.short = s.short
 			x.Group, x.Groups, x.Arms, x.ArmsOK = s.Group, s.Groups, s.Arms, s.ArmsOK
 			continue
 		}
-		if s.Status == "running" {
-			s.Status = "killed"
+		s.Status = statusNow(s.Status, s.ID, nil)
+		if slices.Contains(ids, s.ID) {
+			resumable = append(resumable, s)
 		}
-		resumable = append(resumable, s)
 	}
 	return running, resumable, nil
 }
@@ -117,9 +144,7 @@ func printStandings(a *app, title string, list []standing, none string) {
 		return
 	}
 	fmt.Fprintln(a.stdout, title+":")
-	w := plainTable(table.NewWriter())
-	w.SuppressTrailingSpaces()
-	w.AppendHeader(table.Row{"session", "workflow", "status", "since (UTC)", "groups ended", "arms ok", "last group"})
+	w := columns{head: []string{"session", "workflow", "status", "since (UTC)", "groups ended", "arms ok", "last group", "error"}, right: []int{4, 5}, below: []int{7, 6, 1}}
 	for _, s := range list {
 		groups, arms := "", ""
 		if s.Groups != nil {
@@ -129,7 +154,7 @@ func printStandings(a *app, title string, list []standing, none string) {
 		if s.PID != nil {
 			how += fmt.Sprintf(", pid %d", *s.PID)
 		}
-		w.AppendRow(table.Row{s.ID, s.Workflow, how, minute(s.Since), groups, arms, s.Group})
+		w.add(cmp.Or(s.short, s.ID), s.Workflow, how, minute(s.Since), groups, arms, s.Group, s.Error)
 	}
-	fmt.Fprintln(a.stdout, w.Render())
+	fmt.Fprintln(a.stdout, strings.Join(w.lines(widthOf(a.stdout)), "\n"))
 }

@@ -581,7 +581,7 @@ func TestT25RampsInTheWindow(t *testing.T) {
 	}
 }
 
-// A slow answer to small requests is shown beside the time to first token and subtracted from nothing.
+// A slow answer to small requests is shown beside the time to first token, and no figure is corrected for it.
 func TestT29ProbeIsNotSubtracted(t *testing.T) {
 	a := armOn(t, handled(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/health" {
@@ -591,7 +591,7 @@ func TestT29ProbeIsNotSubtracted(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		sseOf(w, says("a"), time.Millisecond, says("b"), finish, usageOf(5, 2, ""), end)
 	}), setup{ready: plan.Ready{Kind: plan.ReadyHTTP, Path: "/health"}})
-	warns(t, a, "round trip", "subtracted from nothing")
+	warns(t, a, "round trip", "no figure is corrected for it")
 	if rtt, ttft := number(t, a, "net_rtt_ms"), number(t, a, "ttft_ms"); rtt < 30 || ttft < 10 || ttft > rtt {
 		t.Errorf("round trip %v ms, time to first token %v ms, want 30 and 10", rtt, ttft)
 	}

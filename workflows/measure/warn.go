@@ -229,7 +229,7 @@ func (w *warner) load() {
 	if rtt, ok := w.metric("net_rtt_ms"); ok {
 		spread, _ := w.metric("net_rtt_spread_ms")
 		if ttft, ok := w.least("ttft_ms"); ok && rtt > ttft/5 {
-			w.say("round trip", "a small request takes %.2f ms (spread %.2f ms), against a time to first token of %.2f ms: it is subtracted from nothing", rtt, spread, ttft)
+			w.say("round trip", "a small request takes %.2f ms (spread %.2f ms), against a time to first token of %.2f ms, which has it inside: no figure is corrected for it", rtt, spread, ttft)
 		}
 	}
 	if l.StableWarm != nil && !*l.StableWarm {

@@ -1,4 +1,4 @@
-// Package record holds what happened: plain facts, with no behaviour.
+// Package record holds what happened: plain facts, with no behaviour but a name.
 //
 // Every package that produces, judges, stores or prints facts shares these types, so that no pair of
 // packages needs an adapter. A pointer or a nil slice means "not measured": never 0, never NaN.
@@ -6,6 +6,8 @@
 // on Linux), Wall*NS since the Unix epoch. All fields of a record are JSON, because the effect journal
 // stores what a workflow saw.
 package record
+
+import "strconv"
 
 // Finding outcomes of a gate.
 const (
@@ -226,6 +228,15 @@ type Estimate struct {
 	BorrowedDF   float64  `json:"borrowed_df,omitempty"`
 	ValidAnytime bool     `json:"valid_anytime,omitempty"`
 	Looks        int      `json:"looks,omitempty"`
+}
+
+// ArmName is how people call an arm of a group: its side and its number in time, "B3" the third arm of all. A
+// side whose label ends in a digit is kept apart, "S1#2": S12 could be another side.
+func ArmName(label string, seq int) string {
+	if n := len(label); n > 0 && label[n-1] >= '0' && label[n-1] <= '9' {
+		label += "#"
+	}
+	return label + strconv.Itoa(seq+1)
 }
 
 // Arm is one execution of one side: one fresh launch of the engine. The experimental unit.

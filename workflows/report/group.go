@@ -33,8 +33,9 @@ func Group(w io.Writer, g *record.Group, o Options) error {
 	p.costs(g)
 	p.arms(g)
 	for _, m := range g.Warnings {
-		if !p.told(m) {
-			p.note(m)
+		_, once := normality(m) // once for a session, under its table
+		if !once && !p.told(m) && !(observed(m) && g.Design == "") && !rungs(m) {
+			p.note(Warning(m))
 		}
 	}
 	if len(p.notes) > 0 {
@@ -149,7 +150,7 @@ func (p *page) primary(g *record.Group) {
 		head += ", smallest effect of interest " + share(g.MinEffect)
 	}
 	p.wrapped(2, "", head)
-	t := &grid{right: map[int]bool{3: true, 4: true, 5: true}}
+	t := &grid{right: map[int]bool{3: true, 4: true, 5: true}, drop: []int{6}, fold: []int{0, 8}}
 	labels := map[string]bool{}
 	for _, c := range cs {
 		if l := effectOf(c).label; l != "" {
@@ -163,6 +164,12 @@ func (p *page) primary(g *record.Group) {
 	if len(labels) == 1 {
 		for l := range labels {
 			p.wrapped(4, "", p.sign(halfWords(l)))
+		}
+	}
+	for _, m := range g.Warnings {
+		if rungs(m) {
+			_, each, _ := strings.Cut(m, "so that ")
+			p.wrapped(4, "", p.sign(oneLine(each)))
 		}
 	}
 	for _, c := range cs {
@@ -199,7 +206,7 @@ func (p *page) effectRow(t *grid, c *record.Comparison, ownLabel bool, last stri
 	if ownLabel && e.label != "" {
 		mark = p.note(halfWords(e.label))
 	}
-	if c.Estimate == nil && c.Reason != "" {
+	if c.Estimate == nil && c.Reason != "" && !p.said(c.Reason) {
 		mark = p.note(c.Reason)
 	}
 	if est := c.Estimate; est != nil && est.Borrowed != "" {
@@ -227,7 +234,11 @@ func (p *page) published(g *record.Group) {
 	p.line(0, "")
 	p.line(2, "as the field publishes it (descriptions, no test)")
 	t := &grid{right: map[int]bool{2: true, 3: true, 5: true}}
-	t.add("side", "case", "n", "median", "range", "gain of medians")
+	gains := "gain of medians"
+	if g.Better == "lower" {
+		gains = "change of medians" // a gain that is positive and worse would read as good news
+	}
+	t.add("side", "case", "n", "median", "range", gains)
 	control := map[string]bool{}
 	for _, c := range cs {
 		spread := max(width(c.RangeControl), width(c.RangeSide))
@@ -272,7 +283,10 @@ func (p *page) publishedRow(t *grid, side string, c *record.Comparison, median *
 	if median != nil {
 		m = num(*median, spread)
 	}
-	if len(r) == 2 {
+	switch {
+	case n == 1:
+		rg = "one run"
+	case len(r) == 2:
 		rg = num(r[0], spread) + " to " + num(r[1], spread)
 	}
 	t.add(side, c.Case, fmt.Sprint(n), p.sign(m), p.sign(rg), p.sign(gain))
@@ -293,7 +307,7 @@ func (p *page) costs(g *record.Group) {
 	}
 	p.line(0, "")
 	p.line(2, "costs")
-	t := &grid{right: map[int]bool{3: true, 4: true}, snip: []int{0}}
+	t := &grid{right: map[int]bool{3: true, 4: true}, fold: []int{0, 6}}
 	labels := map[string]bool{}
 	for _, c := range cs {
 		if l := effectOf(c).label; l != "" {
@@ -316,7 +330,7 @@ func (p *page) costs(g *record.Group) {
 		if len(labels) > 1 && e.label != "" {
 			mark = p.note(rangeWords(e.label))
 		}
-		if c.Estimate == nil && c.Reason != "" {
+		if c.Estimate == nil && c.Reason != "" && !p.said(c.Reason) {
 			mark += p.note(c.Metric + ": " + c.Reason)
 		}
 		t.add(c.Metric, c.Side, c.Case, p.sign(e.value), p.sign(e.interval), state, mark)
@@ -343,22 +357,49 @@ func (p *page) arms(g *record.Group) {
 	}
 	words += fmt.Sprintf("; order %s, at most %s", order, plural(g.Cap, "block"))
 	if g.Stopped != "" {
-		words += "; ended by " + g.Stopped
+		stopped := g.Stopped
+		if what, why, ok := strings.Cut(stopped, ": "); ok && p.said(why) {
+			stopped = what // why stands above
+		}
+		words += "; " + EndedBy(stopped)
 	}
 	p.wrapped(2, "", p.sign(words))
-	n := 0
+	type end struct{ disposition, reason string }
+	var ends []end
+	by := map[end][]string{}
 	for _, a := range g.Arms {
 		if a.Disposition == record.OK {
 			continue
 		}
-		if n++; n > maxListed {
-			continue
+		e := end{a.Disposition, oneLine(a.Reason)}
+		if by[e] == nil {
+			ends = append(ends, e)
 		}
-		p.wrapped(4, fmt.Sprintf("%s %s: ", armName(a), a.Disposition), p.sign(orNone(oneLine(a.Reason))))
+		by[e] = append(by[e], armName(a))
 	}
-	if n > maxListed {
-		p.line(4, "and %d more", n-maxListed)
+	for i, e := range ends {
+		if i == maxListed {
+			p.line(4, "and %s that ended otherwise", plural(len(ends)-i, "arm"))
+			break
+		}
+		why := orNone(e.reason)
+		if p.said(e.reason) {
+			why = "as said above"
+		}
+		names := by[e]
+		if n := len(names); n > maxListed {
+			names = append(names[:maxListed:maxListed], fmt.Sprintf("and %d more", n-maxListed))
+		}
+		p.wrapped(4, p.sign(fmt.Sprintf("%s %s: ", strings.Join(names, "; "), e.disposition)), p.sign(why))
 	}
+}
+
+// EndedBy says what ended a group: a stop by its name, or what happened in words.
+func EndedBy(stopped string) string {
+	if open := strings.IndexAny(stopped, "(: "); open < 0 || open > 0 && stopped[open] != ' ' {
+		return "ended by " + stopped
+	}
+	return "ended: " + stopped
 }
 
 func orNone(s string) string {
@@ -368,12 +409,13 @@ func orNone(s string) string {
 	return s
 }
 
-// armName is "B block 1 slot 2", or the purpose of an arm outside blocks.
+// armName is "B2, block 1 slot 2", or with the purpose of an arm outside blocks.
 func armName(a *record.Arm) string {
+	name := record.ArmName(a.Label, a.Seq)
 	if a.Block < 0 {
-		return a.Label + " (" + a.Purpose + ")"
+		return name + " (" + a.Purpose + ")"
 	}
-	s := fmt.Sprintf("%s block %d slot %d", a.Label, a.Block+1, a.Slot+1)
+	s := fmt.Sprintf("%s, block %d slot %d", name, a.Block+1, a.Slot+1)
 	if a.Attempt > 0 {
 		s += fmt.Sprintf(" attempt %d", a.Attempt+1)
 	}

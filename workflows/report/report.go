@@ -78,6 +78,38 @@ func (p *page) told(warning string) bool {
 	return false
 }
 
+// said reports whether the page has these words already, however its lines were broken.
+func (p *page) said(words string) bool {
+	words = strings.ReplaceAll(p.sign(oneLine(words)), " ", "")
+	return words != "" && strings.Contains(strings.ReplaceAll(oneLine(p.b.String()), " ", ""), words)
+}
+
+// Warnings that are not printed where they stand.
+
+// observed: how few runs of a side there are. The table of what the field publishes shows it.
+func observed(warning string) bool { return strings.HasSuffix(warning, observedRange) }
+
+const observedRange = ": an observed range, not an interval"
+
+// rungs: what each rung of a ladder adds. It is a result and stands with the effects.
+func rungs(warning string) bool { return strings.HasPrefix(warning, "rungs share controls, so that ") }
+
+// normality: so few blocks that an interval leans on the normal distribution. It gives how many, and the rest.
+func normality(warning string) (blocks string, ok bool) {
+	if blocks, _, ok = strings.Cut(warning, " cannot reach "); ok {
+		ok = strings.Contains(warning, "without normality")
+	}
+	return blocks, ok
+}
+
+// Warning is a group's warning in the words of a report.
+func Warning(w string) string {
+	if head, ok := strings.CutSuffix(w, observedRange); ok {
+		return head + ": its range is what was seen; the interval of the effect leans on other arms"
+	}
+	return w
+}
+
 func (p *page) footnotes(indent int) {
 	for i, n := range p.notes {
 		p.wrapped(indent, fmt.Sprintf("[%d] ", i+1), p.sign(n))

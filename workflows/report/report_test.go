@@ -34,7 +34,7 @@ func side(label, change string, control bool, levers ...string) record.Side {
 
 func arms(g *record.Group, labels string, disposition string) {
 	for i, l := range strings.Split(labels, "") {
-		g.Arms = append(g.Arms, &record.Arm{Label: l, Block: len(g.Arms) / 4, Slot: i % 4, Purpose: "measured", Disposition: disposition,
+		g.Arms = append(g.Arms, &record.Arm{Label: l, Block: len(g.Arms) / 4, Slot: i % 4, Seq: len(g.Arms), Purpose: "measured", Disposition: disposition,
 			Metrics: []record.Metric{{Name: g.Primary, Unit: "tok/s"}}})
 	}
 }
@@ -79,7 +79,7 @@ func inconclusive() *record.Group {
 	g.Arms[5].Reason = "gate no-swap-growth: observed 12 MiB, limit 0 MiB: the host swapped while the arm ran, so its time is not the engine's"
 	g.Arms[4].Disposition = "superseded"
 	g.Arms[5].Attempt = 1
-	g.Arms = append(g.Arms, &record.Arm{Label: "A", Block: -1, Purpose: "probe", Disposition: "interrupted"})
+	g.Arms = append(g.Arms, &record.Arm{Label: "A", Block: -1, Seq: 6, Purpose: "probe", Disposition: "interrupted"})
 	return g
 }
 
@@ -289,5 +289,130 @@ func TestNumbers(t *testing.T) {
 		if got := pct(tt.x, tt.d); got != tt.want {
 			t.Errorf("pct(%v) = %s, want %s", tt.x, got, tt.want)
 		}
+	}
+}
+
+// Rows of a session are told apart at 80 columns, whatever their names begin with, and nothing is too wide.
+func TestSessionNamesAtEighty(t *testing.T) {
+	var gs []*record.Group
+	for _, n := range []string{"screen with a rather long name of the neutral", "screen with a rather long name of the fast", "screen with a rather long name of the slow"} {
+		g := better()
+		g.Name, g.Warnings = n, []string{"2 quads cannot reach 95 % without normality; n >= 6 needed", "a warning of " + n}
+		gs = append(gs, g)
+	}
+	l := ladder()
+	l.Name = "cache + batch + prefetch + something with a name that goes on"
+	gs = append(gs, l)
+	var b bytes.Buffer
+	if err := Session(&b, &record.Session{ID: "s"}, gs, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	golden(t, "session_names", b.Bytes())
+	for _, line := range strings.Split(page, "\n") {
+		if textWidth(line) > 80 {
+			t.Errorf("%d columns: %q", textWidth(line), line)
+		}
+	}
+	if strings.Contains(page, "~") {
+		t.Errorf("a name is cut in\n%s", page)
+	}
+	for _, g := range gs[:3] {
+		for _, word := range strings.Fields(g.Name) {
+			if !strings.Contains(page, word) {
+				t.Errorf("%q of %q is missing in\n%s", word, g.Name, page)
+			}
+		}
+	}
+	// What holds for all groups stands once; what a group's block has said does not stand again.
+	if n := strings.Count(oneLine(page), "without normality"); n != 1 {
+		t.Errorf("got the words on normality %d times, want once:\n%s", n, page)
+	}
+	if strings.Contains(page, "a warning of") || strings.Contains(page, "95 % interval") {
+		t.Errorf("what stands above is said again:\n%s", page)
+	}
+	if text := string(render(t, gs[0], Options{})); strings.Contains(text, "without normality") || !strings.Contains(text, "a warning of") {
+		t.Errorf("a group's own block:\n%s", text)
+	}
+	// A group without a verdict has no block above, so its warnings are footnotes here.
+	open := inconclusive()
+	open.Verdict = ""
+	b.Reset()
+	if err := Session(&b, &record.Session{ID: "s"}, []*record.Group{open}, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(oneLine(b.String()), "the control drifts by") {
+		t.Errorf("the warning of an unfinished group is lost:\n%s", b.String())
+	}
+}
+
+// A sentence stands once on a page, however many arms ended with it.
+func TestReasonsStandOnce(t *testing.T) {
+	g := inconclusive()
+	const why = "lever threads-2 shows on side B but its evidence was not found: log has no n_threads = 2"
+	g.Verdict, g.Reason, g.Stopped = "invalid", "block 1 cannot count: "+why, "block 1 was discarded 3 times: "+why
+	g.Comparisons[0].Estimate, g.Comparisons[0].Reason = nil, why
+	g.Arms = nil
+	arms(g, "BBB", "invalid")
+	for _, a := range g.Arms {
+		a.Reason = why
+	}
+	text := oneLine(string(render(t, g, Options{})))
+	if n := strings.Count(text, "its evidence was not found"); n != 1 {
+		t.Errorf("got the reason %d times, want once:\n%s", n, text)
+	}
+	for _, want := range []string{"ended: block 1 was discarded 3 times", "B1, block 1 slot 1; B2, block 1 slot 2; B3, block 1 slot 3 invalid: as said above"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}
+
+// Words that contradicted what stood beside them.
+func TestWordsAgree(t *testing.T) {
+	g := inconclusive()
+	c := &g.Comparisons[0]
+	c.NSide, c.RangeSide = 1, []float64{12.45, 12.45}
+	g.Warnings = append(g.Warnings, "one run of side B: an observed range, not an interval")
+	c.Estimate.Effect, c.Estimate.Low, c.Estimate.High = -.0015, ptr(-.15), ptr(.14)
+	text := string(render(t, g, Options{}))
+	for _, want := range []string{"one run", "change of medians", "-0.1 %"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	for _, not := range []string{"not an interval", "gain of medians", "+0 %"} {
+		if strings.Contains(text, not) {
+			t.Errorf("%q is in\n%s", not, text)
+		}
+	}
+	if got := Warning("one run of side B: an observed range, not an interval"); strings.Contains(got, "not an interval") {
+		t.Errorf("got %q", got)
+	}
+	for stopped, want := range map[string]string{"decided()": "ended by decided()", "hopeless: at -15 %": "ended by hopeless: at -15 %", "infeasible": "ended by infeasible", "block 1 was discarded once: x": "ended: block 1 was discarded once: x"} {
+		if got := EndedBy(stopped); got != want {
+			t.Errorf("EndedBy(%q) = %q, want %q", stopped, got, want)
+		}
+	}
+}
+
+// What a rung adds over the one before it is a result: it stands with the effects.
+func TestRungsStandWithTheEffects(t *testing.T) {
+	g := ladder()
+	g.Warnings = []string{"rungs share controls, so that each has over the one before it, at 95 %: S2 over S1 -0.95 % [-1.5 %, -0.4 %] (correlation 0.17)"}
+	text := oneLine(string(render(t, g, Options{})))
+	each, published := strings.Index(text, "each has over the one before it, at 95 %: S2 over S1 -0.95 %"), strings.Index(text, "as the field publishes it")
+	if each < 0 || each > published || strings.Contains(text, "rungs share controls") {
+		t.Errorf("got\n%s", text)
+	}
+}
+
+// Text of engines moves no cursor.
+func TestControlCharacters(t *testing.T) {
+	g := invalid()
+	g.Reason = "exited: \x1b[2J\x9b31m\x07done"
+	text := string(render(t, g, Options{Unicode: true}))
+	if strings.ContainsAny(text, "\x1b\x07") || strings.ContainsRune(text, 0x9b) {
+		t.Errorf("got %q", text)
 	}
 }

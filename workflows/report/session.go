@@ -9,7 +9,8 @@ import (
 	"flow/workflows/record"
 )
 
-// Session writes the summary of a session: one row per group and rung, then what qualifies it.
+// Session writes the summary of a session, which follows the blocks of its groups: one row per group and
+// rung, then what those blocks have not said. A group without a verdict has no block: its warnings stand here.
 func Session(w io.Writer, s *record.Session, groups []*record.Group, o Options) error {
 	p := &page{o: o}
 	head := "session " + s.ID
@@ -43,7 +44,10 @@ func Session(w io.Writer, s *record.Session, groups []*record.Group, o Options) 
 		p.line(2, "no groups")
 	} else {
 		p.table(groups)
+		p.line(0, "")
+		p.wrapped(2, "", "what each interval is, and why: in the blocks of the groups")
 	}
+	p.normality(groups)
 	if s.Error != "" {
 		p.note("ended early: " + s.Error)
 	}
@@ -57,11 +61,37 @@ func Session(w io.Writer, s *record.Session, groups []*record.Group, o Options) 
 	return p.flush(w)
 }
 
+// normality says once which groups have so few blocks that their intervals lean on the normal distribution.
+func (p *page) normality(groups []*record.Group) {
+	var tails []string
+	by := map[string][]string{}
+	for _, g := range groups {
+		for _, m := range g.Warnings {
+			if blocks, ok := normality(m); ok {
+				tail := strings.TrimPrefix(m, blocks+" ")
+				if by[tail] == nil {
+					tails = append(tails, tail)
+				}
+				if n := len(by[tail]); n == 0 || by[tail][n-1] != g.Name {
+					by[tail] = append(by[tail], g.Name)
+				}
+			}
+		}
+	}
+	for _, t := range tails {
+		names := by[t]
+		if n := len(names); n > 4 {
+			names = append(names[:3:3], fmt.Sprintf("%d more", n-3))
+		}
+		p.note("the blocks of " + strings.Join(names, ", ") + " " + t)
+	}
+}
+
 // table is the groups of a session. What a side changes has a column where there is room for it, else lines
 // of its own below.
 func (p *page) table(groups []*record.Group) {
-	wide := &grid{right: map[int]bool{3: true, 4: true, 5: true, 6: true}, snip: []int{0}}
-	slim := &grid{right: wide.right, snip: []int{0}}
+	wide := &grid{right: map[int]bool{3: true, 4: true, 5: true, 6: true}, drop: []int{6, 5}, fold: []int{7, 0}}
+	slim := &grid{right: wide.right, drop: wide.drop, fold: wide.fold}
 	head := []string{"group", "change", "verdict", "effect", "interval", "arms", "time", ""}
 	var below [][2]string
 	add := func(name, change string, cells ...string) {
@@ -100,20 +130,11 @@ func (p *page) rows(g *record.Group, add func(name, change string, cells ...stri
 	ok, all := armCount(g)
 	arms, time, marks := fmt.Sprintf("%d/%d", ok, all), p.sign(orDash(groupTime(g))), ""
 	cs := primaryOf(g)
-	owns := make([]string, len(cs))
-	for i, c := range cs {
-		if l := effectOf(c).label; l != "" {
-			owns[i] = p.note(c.Metric + ": " + withoutDF(l))
-		} else if c.Reason != "" && len(cs) > 1 {
-			owns[i] = p.note(c.Reason)
-		}
-	}
-	if (g.Verdict == record.Invalid || g.Verdict == record.Infeasible) && g.Reason != "" {
-		marks = p.note(g.Reason)
-	}
-	for _, m := range g.Warnings {
-		if !ofNoise(cs, m) {
-			marks += p.note(m)
+	if g.Verdict == "" { // no block above has said it
+		for _, m := range g.Warnings {
+			if _, once := normality(m); !once && !ofNoise(cs, m) {
+				marks += p.note(Warning(m))
+			}
 		}
 	}
 	if len(cs) == 0 {
@@ -131,21 +152,13 @@ func (p *page) rows(g *record.Group, add func(name, change string, cells ...stri
 			if len(g.Sides) > 2 {
 				rung = strings.TrimSpace(c.Side + " " + c.Case)
 			}
-			name, verdict = strings.TrimSpace(begun(g.Name)+" "+rung), c.Verdict
+			name, verdict = strings.TrimSpace(g.Name+" "+rung), c.Verdict
 			if change := changeOf(g, c.Side); len(g.Sides) > 2 && textWidth(g.Name+rung) > 12 {
 				name = strings.TrimSpace(change + " " + c.Case) // which lever says more than the beginning of a list
 			}
 		}
-		add(name, changeOf(g, c.Side), p.sign(orDash(verdict)), p.sign(e.value), p.sign(e.interval), arms, time, owns[i]+marks)
+		add(name, changeOf(g, c.Side), p.sign(orDash(verdict)), p.sign(e.value), p.sign(e.interval), arms, time, marks)
 	}
-}
-
-// begun is the beginning of a long name, so that what follows it in a narrow column is not cut off.
-func begun(name string) string {
-	if r := []rune(name); len(r) > 13 {
-		return string(r[:12]) + "~"
-	}
-	return name
 }
 
 // ofNoise says whether a warning only tells whose noise was borrowed: that stands in the group's own block.
@@ -156,16 +169,6 @@ func ofNoise(cs []*record.Comparison, warning string) bool {
 		}
 	}
 	return false
-}
-
-// withoutDF leaves the degrees of freedom out of a label, so that the rows of a session share footnotes.
-func withoutDF(label string) string {
-	head, tail, ok := strings.Cut(label, ", t(")
-	if !ok {
-		return label
-	}
-	_, tail, _ = strings.Cut(tail, ")")
-	return head + tail
 }
 
 func orDash(s string) string {

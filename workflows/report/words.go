@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
@@ -16,7 +17,10 @@ import (
 
 func textWidth(s string) int { return text.StringWidthWithoutEscSequences(s) }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// oneLine makes one line of what others wrote: an engine's words do not move the cursor.
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+}
 
 // fold breaks text at spaces into lines of at most width columns; a word that is longer gets a line of its
 // own and is not broken, so that paths and hashes can be copied.
@@ -40,7 +44,7 @@ func fold(s string, width int) []string {
 // words splits at spaces, but keeps a percent sign with its number.
 func words(s string) []string {
 	var out []string
-	for _, w := range strings.Fields(s) {
+	for _, w := range strings.Fields(oneLine(s)) {
 		if strings.HasPrefix(w, "%") && len(out) > 0 {
 			out[len(out)-1] += " " + w
 		} else {
@@ -131,6 +135,9 @@ func effectOf(c *record.Comparison) effect {
 	}
 	half := (*e.High - *e.Low) / 2
 	d = min(3, digits(100*half))
+	for d < 2 && e.Effect != 0 && math.Round(100*e.Effect*math.Pow10(d)) == 0 {
+		d++ // an effect of -0.15 % beside a wide interval is not "+0 %"
+	}
 	return effect{
 		value:    pct(e.Effect, d),
 		half:     "± " + strings.TrimPrefix(pct(half, d), "+"),
@@ -158,12 +165,17 @@ func intervalLabel(e *record.Estimate) string {
 	return s
 }
 
-// grid is a table without lines: cells padded to their column, two spaces between.
+// grid is a table without lines: cells padded to their column, two spaces between. Where it is too wide,
+// columns are dropped, and then the text of others goes on in further lines: no two rows come to read alike.
 type grid struct {
 	rows  [][]string
 	right map[int]bool // columns of numbers
-	snip  []int        // columns that may be cut when the table is too wide, in that order
+	drop  []int        // columns that may go when the table is too wide, in that order
+	fold  []int        // columns that may go on in a further line, in that order
 }
+
+// minFold is how narrow a column may become by folding.
+const minFold = 10
 
 func (g *grid) add(cells ...string) { g.rows = append(g.rows, cells) }
 
@@ -177,36 +189,69 @@ func (g *grid) lines(room int) []string {
 			w[i] = max(w[i], textWidth(c))
 		}
 	}
-	total := 0
+	total := -2
 	for i := range w {
 		if w[i] > 0 {
 			total += w[i] + 2
 		}
 	}
-	for _, i := range g.snip {
-		if over := total - 2 - room; over > 0 && i < len(w) {
-			cut := min(over, max(0, w[i]-8))
+	for _, i := range g.drop {
+		if total > room && i < len(w) && w[i] > 0 {
+			total -= w[i] + 2
+			w[i] = 0
+		}
+	}
+	for _, i := range g.fold {
+		if over := total - room; over > 0 && i < len(w) {
+			cut := min(over, max(0, w[i]-minFold))
 			w[i], total = w[i]-cut, total-cut
 		}
 	}
 	out := make([]string, 0, len(g.rows))
 	for _, r := range g.rows {
-		var b strings.Builder
+		cells := make([][]string, len(r))
+		height := 1
 		for i, c := range r {
-			if w[i] == 0 {
-				continue // a column that is empty everywhere is left out
-			}
-			if textWidth(c) > w[i] {
-				c = text.Snip(c, w[i], "~")
-			}
-			pad := strings.Repeat(" ", w[i]-textWidth(c))
-			if g.right[i] {
-				b.WriteString(pad + c + "  ")
-			} else {
-				b.WriteString(c + pad + "  ")
+			if w[i] > 0 {
+				cells[i] = folded(c, w[i])
+				height = max(height, len(cells[i]))
 			}
 		}
-		out = append(out, strings.TrimRight(b.String(), " "))
+		for y := range height {
+			var b strings.Builder
+			for i := range r {
+				if w[i] == 0 {
+					continue // a column that is empty everywhere, or was dropped
+				}
+				c := ""
+				if y < len(cells[i]) {
+					c = cells[i][y]
+				}
+				pad := strings.Repeat(" ", max(0, w[i]-textWidth(c)))
+				if g.right[i] {
+					b.WriteString(pad + c + "  ")
+				} else {
+					b.WriteString(c + pad + "  ")
+				}
+			}
+			out = append(out, strings.TrimRight(b.String(), " "))
+		}
+	}
+	return out
+}
+
+// folded is a cell in lines of at most width columns: at spaces, between marks, and in a word where it must.
+func folded(s string, width int) []string {
+	if textWidth(s) <= width {
+		return []string{s}
+	}
+	var out []string
+	for _, l := range fold(strings.ReplaceAll(s, "][", "] ["), width) {
+		for textWidth(l) > width {
+			head := text.Snip(l, width, "")
+			out, l = append(out, head), l[len(head):]
+		}
+		out = append(out, l)
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
@@ -410,7 +411,7 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 // cut keeps a line within cols columns, and free of what would move the cursor.
 func cut(s string, cols int) string {
 	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
