@@ -83,12 +83,12 @@ func paramCall(c *Call) (starlark.Value, error) {
 	}
 	if set, ok := c.env.Params[name]; ok {
 		if given, err = parseParam(typ, set); err != nil {
-			return nil, &diag.Error{Pos: p.Pos, Kind: diag.Workflow, Op: "param " + name, Msg: err.Error(), Fix: fmt.Sprintf("--set %s=%s", name, exampleOf(typ, allowed))}
+			return nil, &diag.Error{Pos: p.Pos, Kind: diag.Workflow, Op: "param " + name, Msg: err.Error(), Fix: fmt.Sprintf("--set %s=%s", name, exampleOf(typ, allowed, def))}
 		}
 	}
 	if given == nil {
 		if !c.env.StandIns {
-			fix := fmt.Sprintf("--set %s=%s", name, exampleOf(typ, allowed))
+			fix := fmt.Sprintf("--set %s=%s", name, exampleOf(typ, allowed, nil))
 			if help != "" {
 				fix += "   # " + help
 			}
@@ -98,7 +98,7 @@ func paramCall(c *Call) (starlark.Value, error) {
 		given = standIn(name, typ, allowed)
 	}
 	if len(allowed) > 0 && !contains(allowed, given) {
-		return nil, &diag.Error{Pos: p.Pos, Kind: diag.Workflow, Op: "param " + name, Msg: fmt.Sprintf("got %s, want one of %s", given, strings.Join(p.Choices, ", ")), Fix: fmt.Sprintf("--set %s=%s", name, exampleOf(typ, allowed))}
+		return nil, &diag.Error{Pos: p.Pos, Kind: diag.Workflow, Op: "param " + name, Msg: fmt.Sprintf("got %s, want one of %s", given, strings.Join(p.Choices, ", ")), Fix: fmt.Sprintf("--set %s=%s", name, exampleOf(typ, allowed, def))}
 	}
 	p.Value = jsonText(given)
 	if err := c.env.declare(p); err != nil {
@@ -299,8 +299,16 @@ func standIn(name, typ string, choices []starlark.Value) starlark.Value {
 	return starlark.String("{" + name + "}")
 }
 
-// exampleOf is something to paste after --set name=.
-func exampleOf(typ string, choices []starlark.Value) string {
+// exampleOf is something to paste after --set name=: the default where there is one that may be said.
+func exampleOf(typ string, choices []starlark.Value, def starlark.Value) string {
+	if def != nil && def != starlark.None && typ != "list" && (len(choices) == 0 || contains(choices, def)) {
+		if s, ok := starlark.AsString(def); ok && s != "" {
+			return s
+		}
+		if def.Type() != "string" {
+			return strings.ToLower(def.String()) // true and false
+		}
+	}
 	if len(choices) > 0 {
 		if s, ok := starlark.AsString(choices[0]); ok {
 			return s

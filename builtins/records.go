@@ -28,11 +28,8 @@ func recordFamily() Family {
 			},
 		}
 	}
-	return Family{"Records", "Methods of an arm's record, which gates get and results hold. Its fields are those of the record: label, side, levers (names), changes_output (names of those that may change " +
-		"the text), index, block, slot, attempt, purpose, disposition, reason, requests, metrics, evidence, findings, steps, execs, process, neighbours, attached, log, group. " +
-		"Fields of requests, metrics and the rest have the names of the database's columns; what was not measured is None. A group's record has name, role, order, sides, control, primary, better, " +
-		"min_effect, cap, seed, arms, blocks (counted so far), comparisons (side, case, metric, verdict, effect, low, high, se, df, level, n_blocks, …), verdict, reason, warnings, levers, and " +
-		"effect, low and high of its first comparison.", []Builtin{
+	return Family{"Records", "Methods of an arm's record, which gates get and results hold. The fields of results, comparisons, arms and metrics are listed under " +
+		"\"Fields of records\", and by `flow builtins result`, `comparison`, `arm` and `metric`. What was not measured is None.", []Builtin{
 		{
 			Name: "record.metric", Doc: "The value of a metric of the arm, None when it was not measured or is withheld.", Example: `arm.metric("decode_tok_s")`,
 			Func: func(c *Call) (starlark.Value, error) {

@@ -19,7 +19,7 @@ func Reference() string {
 	var b strings.Builder
 	b.WriteString("# Builtins\n\n")
 	b.WriteString("Everything a workflow can say, beside Starlark itself. The top level of a file declares; what acts hangs off `session`, which `main(session)` gets, and off `arm`, which a group's body gets.\n")
-	b.WriteString("Arguments after the first ones shown without a name are given by keyword. This page is generated: `flow builtins NAME` prints one entry.\n\n")
+	b.WriteString("Arguments after the first ones shown without a name are given by keyword. This page is generated: `flow builtins NAME` prints one entry, `flow doc builtins SECTION` one section, and functions of the library are in `flow doc library`.\n\n")
 	for _, f := range Families() {
 		fmt.Fprintf(&b, "- [%s](#%s): ", f.Name, strings.ReplaceAll(strings.ToLower(f.Name), " ", "-"))
 		names := make([]string, len(f.Builtins))
@@ -28,7 +28,7 @@ func Reference() string {
 		}
 		b.WriteString(strings.Join(names, ", ") + "\n")
 	}
-	b.WriteString("- [Starlark's own](#starlarks-own), [Metrics that flow measures](#metrics-that-flow-measures)\n")
+	b.WriteString("- [Fields of records](#fields-of-records), [Starlark's own](#starlarks-own), [Metrics that flow measures](#metrics-that-flow-measures)\n")
 	for _, f := range Families() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", f.Name, f.Doc)
 		for _, x := range f.Builtins {
@@ -51,6 +51,7 @@ func Reference() string {
 			fmt.Fprintf(&b, "\n```python\n%s\n```\n", x.Example)
 		}
 	}
+	b.WriteString(recordTables())
 	b.WriteString("\n## Starlark's own\n\nStarlark's builtins (`len`, `sorted`, `any`, `zip`, `fail`, `print`, …) and these modules:\n\n")
 	standard := script.Standard()
 	for _, name := range slices.Sorted(maps.Keys(standard)) {

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"flow/workflows/record"
@@ -65,5 +66,45 @@ func TestCut(t *testing.T) {
 	rows(t, d, `select kind, text, detail, id from amendments`, [][]any{{"cut", "the gate changed", `{"effect":2}`, "s"}, {"cut", "again", `{"effect":2}`, "s"}})
 	if n, err := list(d.writer, `select hash from t_effect where cut is not null order by key`); err != nil || len(n) != 3 {
 		t.Errorf("cut effects: got %v, %v, want the 3 kept", n, err)
+	}
+}
+
+// TestResumable: what was refused before anything was recorded is nothing to go on with.
+func TestResumable(t *testing.T) {
+	d, ctx := open(t), context.Background()
+	begin := func(id string, start int64, status string) *record.Session {
+		s := &record.Session{ID: id, Workflow: "w.star", Status: "running", Measurer: record.MeasurerReal, Machine: record.Machine{ID: "m", Host: "h"}, WallStartNS: start}
+		must(t, d.BeginSession(ctx, s))
+		if status != "running" {
+			s.Status = status
+			must(t, d.EndSession(ctx, s))
+		}
+		return s
+	}
+	effect := func(id string, done bool) {
+		must(t, d.BeginEffect(ctx, id, record.Effect{Op: "session.note", Hash: "h", What: "w"}))
+		if done {
+			must(t, d.EndEffect(ctx, id, 0, []byte("null")))
+		}
+	}
+	begin("killed", 1, "running")
+	s := begin("noted", 2, "running")
+	effect("noted", true)
+	s.Status = "stopped"
+	must(t, d.EndSession(ctx, s))
+	s = begin("refused", 3, "running")
+	effect("refused", false)
+	s.Status = "failed"
+	must(t, d.EndSession(ctx, s))
+	begin("typo", 4, "failed")
+	begin("over", 5, "done")
+	got, err := d.Resumable(ctx)
+	if err != nil || !slices.Equal(got, []string{"noted", "killed"}) {
+		t.Errorf("got %q, %v, want noted and killed", got, err)
+	}
+	for id, want := range map[string]bool{"noted": true, "refused": false, "typo": false, "killed": false} {
+		if got, err := d.Recorded(ctx, id); err != nil || got != want {
+			t.Errorf("%s: got %v, %v, want %v", id, got, err, want)
+		}
 	}
 }

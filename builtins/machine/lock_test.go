@@ -195,8 +195,11 @@ func TestTheHolderIsNamed(t *testing.T) {
 		if !errors.As(err, &d) || d.Kind != diag.Machine || d.Op != c.op || d.Fix != "wait until it ends, or end it: flow stop session-1" {
 			t.Fatalf("%s: got %+v", c.ask, err)
 		}
+		if strings.Contains(d.Msg, "has host") {
+			t.Errorf("%s: got %q, which says twice what is held", c.ask, d.Msg)
+		}
 		for _, pid := range c.pids {
-			want := fmt.Sprintf(`pid %d \(user [^,]+, session session-1, workflow screen\.star, since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\) has gpu:GPU-..`, pid)
+			want := fmt.Sprintf(`pid %d \(user [^,]+, session session-1, workflow screen\.star, since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\), which has gpu:GPU-..`, pid)
 			if !regexp.MustCompile(want).MatchString(d.Msg) {
 				t.Errorf("%s: got %q, want %s", c.ask, d.Msg, want)
 			}

@@ -94,6 +94,12 @@ func habits() []habit {
 		{"open bracket", parsing, `^got (.*), want '([\])}])'`, ``, `a bracket is still open here`, `close it with {2}, or write a comma before the next value`, nil},
 		{"open string", parsing, `^unexpected (EOF|newline) in string`, ``, `this text has no closing quote`, `text over several lines stands between """ and """`, nil},
 		{"indentation", parsing, `^got (indent|outdent), want|^unindent does not match`, ``, `this line is not indented as the lines around it`, `a block's lines start in the same column`, nil},
+		{"missing indent", parsing, `^got (.*), want indent`, ``, `this line is not indented further than the line before its block`, `indent it by four spaces more`, func(s site) string {
+			if strings.Contains(s.text, "\t") || strings.Contains(s.loader.file(s.pos.File).line(s.pos.Line-1), "\t") {
+				return "tabs and spaces are mixed: indent with spaces only"
+			}
+			return ""
+		}},
 		{"tuple with a comma", parsing, `^unparenthesized tuple with trailing comma`, ``, ``, `write parentheses around it, (a,), or take the last comma away`, nil},
 		{"load without names", parsing, `^load statement must import at least 1 symbol`, ``, ``, `name what you want of it: load("file.star", "name")`, nil},
 		{"keyword as name", parsing, `^not an identifier`, ``, `this is not a name`, `a name is letters, digits and _, and no word of the language`, nil},
@@ -113,6 +119,13 @@ func habits() []habit {
 				return "write " + w
 			}
 			return "write None"
+		}},
+		{"capability", resolving, `^undefined: (session|arm|process)\b`, ``, `the top level of a file has no {1}`, ``, func(s site) string {
+			return map[string]string{
+				"session": "what acts stands in main, which gets it:\ndef main(session):\n    result = session.run(…)",
+				"arm":     "a gate's check and a group's body get it: def check(arm): …",
+				"process": "it is the result of arm.launch() in a group's body",
+			}[s.msg[1]]
 		}},
 		{"builtin of Python", resolving, `^undefined: (sum|map|filter|open|isinstance|exit|quit|input|eval|exec|super|object|iter|next|pow|lambda|time|os|sys|re|format|frozenset|complex|divmod|callable|id|globals|locals|vars|self|Exception|ValueError)\b`, ``, ``, ``, pythonBuiltin},
 		{"unknown name", resolving, `^undefined: (\w+)(.*)`, ``, ``, ``, unknownName},
@@ -163,6 +176,24 @@ func habits() []habit {
 		{"unhashable", evaluating, `unhashable type: (\w+)`, ``, ``, `a key must not change: write tuple(xs) for a list`, nil},
 		{"unpacking", evaluating, `^too (many|few) values to unpack`, ``, ``, `as many names on the left as values on the right`, nil},
 		{"division by zero", evaluating, `division by zero|modulo by zero`, ``, ``, `test the divisor first: a / b if b else None`, nil},
+		{"fail with a fix", evaluating, `(?s)^fail: (.*)\nfix: (.*)$`, ``, `{1}`, `{2}`, nil},
+		{"unknown field", evaluating, `^(\S+) has no \.(\w+) (?:field or method|attribute)(?: \(did you mean (\.\w+)\?\))?`, ``, ``, `print(dir(x)) lists its fields`, func(s site) string {
+			switch {
+			case s.msg[3] != "":
+				return "write " + s.msg[3]
+			case s.msg[1] == "string":
+				return "this is text where something made by a function is wanted: call the function that makes it"
+			case s.msg[1] == "NoneType":
+				return "this is None, what was not measured or not found: test x != None first"
+			}
+			return ""
+		}},
+		{"index that is no number", evaluating, `^(list|tuple) index: got (\w+), want int`, ``, ``, `a {1} has numbers: [x for x in xs if x.name == "…"]`, func(s site) string {
+			if strings.Contains(s.text, ".metrics[") {
+				return `write arm.metric("decode_tok_s")`
+			}
+			return ""
+		}},
 		{"wrong call", evaluating, `^function (\w+) (missing|accepts|got) `, ``, ``, ``, wrongCall},
 		{"name not in file", evaluating, `^load: name (\w+) not found in module (\S+?)(?: \(|$)`, ``, ``, ``, loadedNames},
 	}
@@ -192,7 +223,8 @@ func (l *Loader) befriend(d *diag.Error, p phase, msg string, callee *starlark.C
 				d.Pos.Col = len([]rune(text[:at[2*i]])) + 1
 			}
 		}
-		if h.say != "" && d.Err == nil {
+		if h.say != "" && (d.Err == nil || strings.HasPrefix(msg, "fail: ")) {
+			d.Err = nil
 			d.Msg = fill(h.say, m, groups)
 		}
 		d.Fix = fill(h.fix, m, groups)
