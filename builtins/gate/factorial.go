@@ -5,7 +5,6 @@ package gate
 // straight drift; controls around and inside the order are runs like any other.
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -93,16 +92,17 @@ func (v *verdict) factorial(g *record.Group, blocks []BlockState, rule stats.Rul
 					cmp.NControl++
 				}
 			}
+			var need needs
 			switch {
 			case d.noLog:
 				cmp.Verdict, cmp.Reason = record.Inconclusive, "no ratio can be taken: the values are not all positive"
 			case !ok:
 				cmp.Verdict, cmp.Reason = record.Invalid, "no block has "+metric+" on every side"+caseWords(cs)
 			default:
-				v.effect(g, &cmp, es[i], d, r, cost)
+				need = v.effect(g, &cmp, es[i], d, r, cost)
 			}
 			if cost {
-				cmp = v.held(g, cmp, directionOf(g, metric))
+				cmp = v.hold(g, cmp, directionOf(g, metric), need)
 			}
 			each[i] = append(each[i], cmp)
 		}
@@ -123,7 +123,7 @@ func (v *verdict) factorial(g *record.Group, blocks []BlockState, rule stats.Rul
 			add(metric, cs, true)
 		}
 		if len(cases) == 0 {
-			v.warn("cost %s was not measured", metric)
+			v.unmeasured(g, metric, labels...)
 		}
 	}
 	for _, cs := range each {
@@ -132,11 +132,11 @@ func (v *verdict) factorial(g *record.Group, blocks []BlockState, rule stats.Rul
 }
 
 // effect fills in what a design shows of one lever.
-func (v *verdict) effect(g *record.Group, cmp *record.Comparison, e stats.Estimate, d design, rule stats.Rule, cost bool) {
+func (v *verdict) effect(g *record.Group, cmp *record.Comparison, e stats.Estimate, d design, rule stats.Rule, cost bool) needs {
 	effect, finite := stats.Ratio(e.Diff)
 	if !finite {
 		cmp.Verdict, cmp.Reason = record.Inconclusive, "no ratio can be taken of these arms"
-		return
+		return nil
 	}
 	cmp.Estimate = recorded(e, effect, rule, v.looks)
 	if !cost {
@@ -147,20 +147,14 @@ func (v *verdict) effect(g *record.Group, cmp *record.Comparison, e stats.Estima
 	}
 	cmp.Verdict, cmp.Reason = rule.Verdict(e)
 	cmp.Reason = strings.TrimSuffix(effectWords(cmp.Estimate)+"; "+cmp.Reason, "; ")
-	if cmp.Verdict != record.Inconclusive || !v.plan || cost {
-		return
-	}
-	target := rule.MinEffect
-	if target == 0 {
-		target = math.Abs(effect)
-	}
 	have := float64(d.blocks)
 	k := func(n int) float64 { return e.K * have / float64(n) }
 	df := func(n int) float64 { return float64(n)*e.OwnDF/have + e.BorrowedDF }
-	if n, ok := rule.BlocksNeeded(e, e.N, target, k, df); ok && n > 0 {
-		cmp.BlocksNeeded = &n
-		cmp.Reason += fmt.Sprintf("; about %d more until %s can be shown", n, share(target))
+	need := func(gap float64) (int, bool) { return rule.BlocksForGap(e, e.N, gap, k, df) }
+	if !cost {
+		v.ask(g, cmp, rule.Gap(e), need)
 	}
+	return need
 }
 
 // aliases warns about interactions that pass for main effects.

@@ -16,7 +16,7 @@ import (
 // over the facts of g and past: asked again, it says the same. past are earlier groups, newest first.
 //
 // Every side but the control is compared in every case of the workload, in the primary metric and in the
-// costs. The group's verdict: infeasible when a side is; invalid when there is no contrast, when a gate of
+// costs. A cost beyond its limit takes part in the verdict of its side and case (weigh). The group's verdict: infeasible when a side is; invalid when there is no contrast, when a gate of
 // the group did not pass, or when nothing valid is left; else the verdict of the side, where cases are
 // joined by the workload's rule (joinCases). A ladder has one verdict per rung, and as a whole the one on
 // which all rungs agree, else inconclusive with the rungs named: a ladder screens, and "better" for a whole
@@ -37,6 +37,7 @@ type verdict struct {
 	looks       int            // how many the group may take; 0 when none is taken
 	any         *stats.Anytime // the group's rule holds at any look
 	plan        bool
+	held        []heldCost // costs with a limit
 }
 
 func (v *verdict) warn(format string, args ...any) {
@@ -181,8 +182,13 @@ func groupFinding(g *record.Group) string {
 	return ""
 }
 
-// compareAll fills in one comparison per side, metric and case.
+// compareAll fills in one comparison per side, metric and case, and holds the primary ones against the costs.
 func (v *verdict) compareAll(g *record.Group, blocks []BlockState, rule stats.Rule) {
+	v.compareEach(g, blocks, rule)
+	v.weigh(g)
+}
+
+func (v *verdict) compareEach(g *record.Group, blocks []BlockState, rule stats.Rule) {
 	if g.Design != "" {
 		v.factorial(g, blocks, rule)
 		return
@@ -196,33 +202,34 @@ func (v *verdict) compareAll(g *record.Group, blocks []BlockState, rule stats.Ru
 			cases = []string{""}
 		}
 		for _, cs := range cases {
-			v.comparisons = append(v.comparisons, v.compare(g, blocks, side.Label, g.Primary, cs, rule))
+			cmp, _ := v.compare(g, blocks, side.Label, g.Primary, cs, rule)
+			v.comparisons = append(v.comparisons, cmp)
 		}
 		for _, metric := range costsOf(g) {
 			for _, cs := range casesOf(g.Arms, metric) {
 				v.comparisons = append(v.comparisons, v.cost(g, blocks, side.Label, metric, cs, rule))
 			}
 			if len(casesOf(g.Arms, metric)) == 0 {
-				v.warn("cost %s was not measured", metric)
+				v.unmeasured(g, metric, side.Label)
 			}
 		}
 	}
 }
 
 // compare is one side against the control in one metric and case.
-func (v *verdict) compare(g *record.Group, blocks []BlockState, side, metric, cs string, rule stats.Rule) record.Comparison {
+func (v *verdict) compare(g *record.Group, blocks []BlockState, side, metric, cs string, rule stats.Rule) (cmp record.Comparison, need needs) {
 	c := collect(g, blocks, side, metric, cs)
 	for _, w := range c.left {
 		v.warn("%s", w)
 	}
-	cmp := record.Comparison{Side: side, Control: g.Control, Case: cs, Metric: metric}
+	cmp = record.Comparison{Side: side, Control: g.Control, Case: cs, Metric: metric}
 	published(&cmp, c, c.raw)
 	if cmp.NControl == 0 || cmp.NSide == 0 {
 		cmp.Verdict, cmp.Reason = record.Invalid, "no block has "+metric+" on both sides"+caseWords(cs)
 		if len(c.left) > 0 {
 			cmp.Reason += ": " + c.left[0]
 		}
-		return cmp
+		return cmp, nil
 	}
 	noise := lent(g, metric, cs)
 	if v.any != nil {
@@ -241,7 +248,7 @@ func (v *verdict) compare(g *record.Group, blocks []BlockState, side, metric, cs
 		if !c.noLog {
 			cmp.Reason = "no ratio can be taken of these arms"
 		}
-		return cmp
+		return cmp, nil
 	}
 	cmp.Estimate = recorded(e, effect, rule, v.looks)
 	if metric == g.Primary { // a cost's is in its estimate
@@ -255,23 +262,16 @@ func (v *verdict) compare(g *record.Group, blocks []BlockState, side, metric, cs
 		cmp.Reason = equivalentWords(e, cmp.Estimate, rule, v.looks == 0 && v.any == nil)
 	}
 	cmp.Reason = strings.TrimSuffix(effectWords(cmp.Estimate)+"; "+cmp.Reason, "; ")
-	if cmp.Verdict == record.Inconclusive && v.plan {
-		target := rule.MinEffect
-		if target == 0 {
-			target = math.Abs(effect)
+	k, df := c.design(e)
+	need = func(gap float64) (int, bool) {
+		if e.Any == nil {
+			return rule.BlocksForGap(e, e.N, gap, k, df)
 		}
-		k, df := c.design(e)
-		n, ok := rule.BlocksNeeded(e, e.N, target, k, df)
-		if e.Any != nil {
-			n, ok = stats.AnytimeBlocks(math.Log1p(target), e.ArmSD*math.Sqrt(k(1)), gOf(e.Any), .05, func(n int) float64 { return math.Max(1, df(n)) })
-			n -= e.N
-		}
-		if ok && n > 0 {
-			cmp.BlocksNeeded = &n
-			cmp.Reason += fmt.Sprintf("; about %d more until %s can be shown", n, share(target))
-		}
+		n, ok := stats.AnytimeBlocks(gap, e.ArmSD*math.Sqrt(k(1)), gOf(e.Any), .05, func(n int) float64 { return math.Max(1, df(n)) })
+		return n - e.N, ok
 	}
-	return cmp
+	v.ask(g, &cmp, rule.Gap(e), need)
+	return cmp, need
 }
 
 // published is what the field prints, on raw values.
@@ -316,61 +316,6 @@ func finite(x float64) *float64 {
 	return &x
 }
 
-// cost is a secondary metric: told, and warned about beyond its limit. Its verdict asks only for a
-// difference in the metric's own direction.
-func (v *verdict) cost(g *record.Group, blocks []BlockState, side, metric, cs string, rule stats.Rule) record.Comparison {
-	better := directionOf(g, metric)
-	rule.MinEffect, rule.Lower = 0, better == "lower"
-	return v.held(g, v.compare(g, blocks, side, metric, cs, rule), better)
-}
-
-// held marks a comparison as a cost and holds it against its limit; better is the metric's direction.
-func (v *verdict) held(g *record.Group, cmp record.Comparison, better string) record.Comparison {
-	metric, cs, side := cmp.Metric, cmp.Case, cmp.Side
-	cmp.Cost, cmp.BlocksNeeded = true, nil
-	if cmp.Estimate != nil {
-		cmp.Reason = effectWords(cmp.Estimate)
-		if better == "" { // neither way is better
-			cmp.Verdict = ""
-		}
-	}
-	limit, ok := g.Costs[metric]
-	if !ok {
-		return cmp
-	}
-	effect := 0.0
-	switch {
-	case cmp.Estimate != nil:
-		effect = cmp.Estimate.Effect
-	case cmp.GainOfMediansPct != nil:
-		effect = *cmp.GainOfMediansPct / 100
-	default:
-		v.warn("cost %s%s of side %s could not be held against its limit %s: %s", metric, caseWords(cs), side, signed(limit), cmp.Reason)
-		return cmp
-	}
-	if better == "" && limit < 0 || better == "higher" {
-		cmp.CostBroken = effect < limit
-	} else {
-		cmp.CostBroken = effect > limit
-	}
-	if cmp.CostBroken {
-		v.warn("cost %s%s of side %s is %s, beyond its limit %s", metric, caseWords(cs), side, signed(effect), signed(limit))
-	}
-	return cmp
-}
-
-// directionOf is the direction that arms record for a metric.
-func directionOf(g *record.Group, metric string) string {
-	for _, a := range g.Arms {
-		for i := range a.Metrics {
-			if m := &a.Metrics[i]; m.Name == metric && m.Better != "" {
-				return m.Better
-			}
-		}
-	}
-	return ""
-}
-
 // onlyPart ends a group that has no valid block. Where hopeless() ended it inside its first block, the arms
 // that are there are judged as pairs, far outside the noise being asked for; else it is invalid and says
 // why, with what the arms of an unfinished block show and no verdict from them.
@@ -391,7 +336,8 @@ func onlyPart(g *record.Group, blocks []BlockState, rule stats.Rule, v verdict) 
 			continue
 		}
 		for _, cs := range casesOf(g.Arms, g.Primary) {
-			v.comparisons = append(v.comparisons, v.compare(g, []BlockState{pair}, side.Label, g.Primary, cs, rule))
+			cmp, _ := v.compare(g, []BlockState{pair}, side.Label, g.Primary, cs, rule)
+			v.comparisons = append(v.comparisons, cmp)
 		}
 	}
 	if strings.HasPrefix(g.Stopped, "hopeless") {

@@ -132,59 +132,176 @@ func TestJudgeVerdicts(t *testing.T) {
 	}
 }
 
+// costGroup is a quad in which B is 5 % better, with a cost of 100 and of b on the sides; spread is how much the
+// cost of equal arms differs.
+func costGroup(better string, limit, a, b, spread float64) *record.Group {
+	g := block(ab(""), 0, "ABBA", 100, 105, 105.1, 100.1)
+	g.Costs = map[string]float64{"cost": limit}
+	g.CostsShown = []string{"shown", "absent"}
+	for i, l := range "ABBA" {
+		v := a
+		if l == 'B' {
+			v = b
+		}
+		v *= 1 + spread*[]float64{1, -1, 1, -1}[i]
+		m := value("cost", v)
+		m.Better = better
+		g.Arms[i].Metrics = append(g.Arms[i].Metrics, m, value("shown", []float64{3, 30, 30, 3}[i]))
+	}
+	return g
+}
+
 func TestCosts(t *testing.T) {
-	make := func(better string, limit float64, a, b float64) *record.Group {
-		g := block(ab(""), 0, "ABBA", 100, 105, 105.1, 100.1)
-		g.Costs = map[string]float64{"cost": limit}
-		g.CostsShown = []string{"shown", "absent"}
-		for i, l := range "ABBA" {
-			v := a
-			if l == 'B' {
-				v = b
-			}
-			v *= 1 + .0001*float64(i)
-			m := value("cost", v)
-			m.Better = better
-			g.Arms[i].Metrics = append(g.Arms[i].Metrics, m, value("shown", 3))
-		}
-		Judge(g, nil)
-		return g
-	}
+	const sure, unsure = .0001, .02
 	for _, c := range []struct {
-		better      string
-		limit, a, b float64
-		broken      bool
+		name          string
+		better        string
+		limit, b      float64
+		spread        float64
+		want, broken  string
+		reason, warns string
 	}{
-		{"higher", -.03, 100, 98, false}, {"higher", -.03, 100, 96, true}, {"higher", -.03, 100, 120, false},
-		{"lower", .05, 100, 104, false}, {"lower", .05, 100, 106, true}, {"lower", .05, 100, 50, false},
-		{"", -.03, 100, 96, true}, {"", .05, 100, 106, true}, {"", .05, 100, 96, false},
+		{"within", "higher", -.03, 98, sure, record.Better, "", "", ""},
+		{"less of what should be high", "higher", -.03, 96, sure, record.Worse, "broken", "cost cost is -4.0", "beyond its limit"},
+		{"more of what should be high", "higher", -.03, 120, sure, record.Better, "", "", ""},
+		{"within", "lower", .05, 104, sure, record.Better, "", "", ""},
+		{"more of what should be low", "lower", .05, 166.9, sure, record.Worse, "broken", "beyond its limit +5.00 %; decode_tok_s alone is better: +5.00 %", "beyond its limit"},
+		{"less of what should be low", "lower", .05, 50, sure, record.Better, "", "", ""},
+		{"beyond and not shown", "lower", .05, 106, unsure, record.Inconclusive, "broken", "beyond its limit +5.00 %, which these blocks do not show; decode_tok_s alone is better", "beyond its limit"},
+		{"within and not shown", "lower", .05, 104, unsure, record.Better, "", "", "its interval reaches past that"},
+		{"no direction, a limit below", "", -.03, 96, sure, record.Worse, "broken", "beyond its limit -3.00 %", "beyond"},
+		{"no direction, a limit above", "", .05, 106, sure, record.Worse, "broken", "beyond its limit +5.00 %", "beyond"},
+		{"no direction, the other way", "", .05, 96, sure, record.Better, "", "", ""},
+		{"nothing changed, and nothing may", "lower", 0, 100, 0, record.Better, "", "", ""},
 	} {
-		g := make(c.better, c.limit, c.a, c.b)
-		if g.Verdict != record.Better {
-			t.Errorf("%+v: verdict %s", c, g.Verdict)
+		g := costGroup(c.better, c.limit, 100, c.b, c.spread)
+		Judge(g, nil)
+		if g.Verdict != c.want || !strings.Contains(g.Reason, c.reason) || c.reason == "" && strings.Contains(g.Reason, "cost") {
+			t.Errorf("%s %q: got %s: %s, want %s", c.name, c.better, g.Verdict, g.Reason, c.want)
 		}
-		n := 0
+		if c.warns != "" && !warned(g, c.warns) || !warned(g, "cost absent was not measured") {
+			t.Errorf("%s: %v", c.name, g.Warnings)
+		}
 		for _, x := range g.Comparisons {
-			if x.Metric == "cost" {
-				n++
-				if !x.Cost || x.CostBroken != c.broken || x.BlocksNeeded != nil {
-					t.Errorf("%+v: %+v", c, x)
-				}
+			if x.Metric == "cost" && (!x.Cost || x.CostBroken != (c.broken != "") || x.BlocksNeeded != nil) {
+				t.Errorf("%s: %+v", c.name, x)
+			}
+			if x.Metric == g.Primary && x.Verdict != c.want {
+				t.Errorf("%s: the comparison says %s, the group %s", c.name, x.Verdict, c.want)
 			}
 		}
-		if n != 1 || warned(g, "beyond its limit") != c.broken || !warned(g, "cost absent was not measured") {
-			t.Errorf("%+v: %v", c, g.Warnings)
+	}
+	// A cost of zeros did not change, one that came from zero did, and one that was not measured leaves no better.
+	g := costGroup("lower", .05, 0, 0, 0)
+	if Judge(g, nil); g.Verdict != record.Better || warned(g, "beyond") {
+		t.Errorf("zeros: %s %s %v", g.Verdict, g.Reason, g.Warnings)
+	}
+	g = costGroup("lower", .05, 0, 12, 0)
+	if Judge(g, nil); g.Verdict != record.Inconclusive || !strings.Contains(g.Reason, "12 in its median where the control has 0") {
+		t.Errorf("from zero: %s %s", g.Verdict, g.Reason)
+	}
+	g = costGroup("lower", .05, 100, 100, sure)
+	g.Arms[1].Metrics[1].Value, g.Arms[1].Metrics[1].Why = nil, "no sensor"
+	if Judge(g, nil); g.Verdict != record.Inconclusive || !strings.Contains(g.Reason, "cost cost was not measured") || !strings.Contains(g.Reason, "no sensor") {
+		t.Errorf("not measured: %s %s", g.Verdict, g.Reason)
+	}
+	g = costGroup("lower", .05, 100, 100, sure)
+	g.Costs["never"] = .05
+	if Judge(g, nil); g.Verdict != record.Inconclusive || !strings.Contains(g.Reason, "cost never was not measured: no arm has it") {
+		t.Errorf("never measured: %s %s", g.Verdict, g.Reason)
+	}
+}
+
+// TestCostsOfCasesAndRungs: a cost speaks on its own side and case.
+func TestCostsOfCasesAndRungs(t *testing.T) {
+	g := costGroup("lower", .05, 100, 166.9, .0001)
+	for _, a := range g.Arms {
+		p, c := a.Metrics[0], a.Metrics[1]
+		a.Metrics = nil
+		for _, cs := range []string{"4K", "32K"} {
+			q, k := p, c
+			q.Case, k.Case = cs, cs
+			if cs == "4K" {
+				k.Value = finite(100)
+			}
+			a.Metrics = append(a.Metrics, q, k)
 		}
 	}
-	// A cost of zeros has no ratio and breaks nothing; one without a value on an arm is said.
-	g := make("lower", .05, 0, 0)
-	if warned(g, "beyond") || g.Comparisons[1].MedianSide == nil {
-		t.Errorf("%v", g.Warnings)
+	for rule, want := range map[string]string{"all": record.Worse, "worst": record.Worse, "each": record.Inconclusive} {
+		g.CaseRule = rule
+		if Judge(g, nil); g.Verdict != want || g.Comparisons[0].Verdict != record.Better || g.Comparisons[1].Verdict != record.Worse {
+			t.Errorf("%s: got %s: %s, want %s", rule, g.Verdict, g.Reason, want)
+		}
 	}
-	g.Arms[1].Metrics[1].Value = nil
+	ladder := ab("", lever("x"))
+	ladder.Sides[1].Label = "S1"
+	ladder.Sides = append(ladder.Sides, record.Side{Label: "S2", Stack: []record.Lever{lever("y")}})
+	ladder.Role, ladder.Costs = record.RoleLadder, map[string]float64{"cost": .05}
+	for b := range 2 {
+		y, labels := []float64{100, 105, 100.1, 105.1, 100}, []string{"A", "S1", "A", "S2", "A"}
+		for i, l := range labels {
+			m := value("cost", 100+.01*float64(i*(1+b)))
+			if l == "S2" {
+				m = value("cost", 170)
+			}
+			m.Better = "lower"
+			ladder.Arms = append(ladder.Arms, &record.Arm{Label: l, Block: b, Slot: i, Seq: len(ladder.Arms), Purpose: "measured", Disposition: record.OK, Group: ladder,
+				Metrics: []record.Metric{value(ladder.Primary, y[i]*(1+.0001*float64(b*i))), m}})
+		}
+	}
+	ladder.Order = "A S1 A S2 A"
+	Judge(ladder, nil)
+	got := map[string]string{}
+	for _, c := range ladder.Comparisons {
+		if !c.Cost {
+			got[c.Side] = c.Verdict
+		}
+	}
+	if got["S1"] != record.Better || got["S2"] != record.Worse {
+		t.Errorf("rungs: %v, %s: %s", got, ladder.Verdict, ladder.Reason)
+	}
+	for _, m := range Family([]*record.Group{ladder}).Screens {
+		if want := got[map[string]string{"x": "S1", "y": "S2"}[m.What]]; m.Verdict != want {
+			t.Errorf("family: %s is %s, want %s", m.What, m.Verdict, want)
+		}
+	}
+}
+
+// TestDecidedWaitsForCosts: decided() does not end a group as better while a cost may be beyond its limit, and
+// does once that is shown.
+func TestDecidedWaitsForCosts(t *testing.T) {
+	g := costGroup("lower", .05, 100, 106, .02)
+	g.Sequential, g.Stops = true, []string{"decided"}
+	block(g, 1, "BAAB", 105.1, 100, 100.1, 105)
+	add := func(spread float64) {
+		for i, a := range g.Arms[4:] {
+			m := value("cost", 100*(1+spread*[]float64{1, -1, 1, -1}[i]))
+			if a.Label == "B" {
+				m = value("cost", 106*(1+spread*[]float64{1, -1, 1, -1}[i]))
+			}
+			m.Better = "lower"
+			a.Metrics = append(a.Metrics, m)
+		}
+	}
+	add(.02)
+	if why := Decided(g); why != "" {
+		t.Errorf("ended: %s", why)
+	}
 	Judge(g, nil)
-	if !warned(g, "could not be held against its limit") {
-		t.Errorf("%v", g.Warnings)
+	c := g.Comparisons[0]
+	if c.Verdict != record.Inconclusive || c.BlocksNeeded == nil || *c.BlocksNeeded < 2 || !strings.Contains(c.Reason, "should decide it, beyond the cap of 4 (after(blocks = ") {
+		t.Errorf("%+v", c)
+	}
+	g = costGroup("lower", .05, 100, 166.9, .0001)
+	g.Sequential, g.Stops = true, []string{"decided"}
+	block(g, 1, "BAAB", 105.1, 100, 100.1, 105)
+	for _, a := range g.Arms[4:] {
+		m := value("cost", map[string]float64{"A": 100.01, "B": 166.9}[a.Label])
+		m.Better = "lower"
+		a.Metrics = append(a.Metrics, m)
+	}
+	if why := Decided(g); !strings.HasPrefix(why, "worse: cost cost is ") {
+		t.Errorf("got %q, want the group ended as worse", why)
 	}
 }
 

@@ -171,7 +171,7 @@ func TestSeedVerdicts(t *testing.T) {
 		if len(s.Arms) == 4 && strings.Contains(text, "drift-confounded order "+s.Order) != (s.Order == "ABAB") {
 			t.Errorf("%s: order %s, warnings:\n%s", s.ID, s.Order, text)
 		}
-		if len(s.Arms) == 4 && !strings.Contains(text, "two runs of side B: an observed range, not an interval") {
+		if len(s.Arms) == 4 && !strings.Contains(text, "two runs of side B: an observed range") {
 			t.Errorf("%s: no word on two runs:\n%s", s.ID, text)
 		}
 	}

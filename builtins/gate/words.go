@@ -103,20 +103,7 @@ func (v *verdict) labels(g *record.Group, blocks []BlockState) {
 	if quads > 1 && (bFirst == 0 || bFirst == quads) {
 		v.warn("all %d quads have one orientation: a curved drift and a cold first slot pass for an effect", quads)
 	}
-	for n := 1; n <= 2; n++ {
-		var few []string
-		for _, c := range v.comparisons {
-			if !c.Cost && c.NSide == n && !slices.Contains(few, c.Side) {
-				few = append(few, c.Side)
-			}
-		}
-		switch {
-		case len(few) == 1:
-			v.warn("%s of side %s: an observed range, not an interval", runs(n), few[0])
-		case len(few) > 1:
-			v.warn("%s of each of the sides %s: an observed range, not an interval", runs(n), strings.Join(few, ", "))
-		}
-	}
+	v.fewRuns()
 	v.normality()
 	for _, s := range g.Sides {
 		for _, l := range s.Stack {
@@ -129,6 +116,31 @@ func (v *verdict) labels(g *record.Group, blocks []BlockState) {
 		for _, a := range b.Arms {
 			if b.Valid && a != nil && a.Attached {
 				v.warn("attached to an engine that flow did not launch: weaker evidence")
+			}
+		}
+	}
+}
+
+// fewRuns warns about sides of one or two runs: what is printed as their range claims nothing. Where the noise of
+// earlier arms gives an interval all the same, it is said that the two are not the same thing.
+func (v *verdict) fewRuns() {
+	for n := 1; n <= 2; n++ {
+		for _, borrowed := range []bool{false, true} {
+			var few []string
+			for _, c := range v.comparisons {
+				if !c.Cost && c.NSide == n && (c.Estimate != nil && c.Estimate.BorrowedDF > 0) == borrowed && !slices.Contains(few, c.Side) {
+					few = append(few, c.Side)
+				}
+			}
+			words := "an observed range, not an interval"
+			if borrowed {
+				words = "an observed range; the interval is that of noise known from earlier arms"
+			}
+			switch {
+			case len(few) == 1:
+				v.warn("%s of side %s: %s", runs(n), few[0], words)
+			case len(few) > 1:
+				v.warn("%s of each of the sides %s: %s", runs(n), strings.Join(few, ", "), words)
 			}
 		}
 	}

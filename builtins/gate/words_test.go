@@ -2,6 +2,7 @@ package gate
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"flow/workflows/record"
@@ -33,5 +34,50 @@ func TestSection34Normality(t *testing.T) {
 	Judge(g, nil)
 	if warned(g, "without normality") {
 		t.Errorf("a ladder: %v", g.Warnings)
+	}
+}
+
+// TestFewRunsWithBorrowedNoise: the range of one run is what was seen, and an interval beside it comes from
+// elsewhere, which is said.
+func TestFewRunsWithBorrowedNoise(t *testing.T) {
+	known := []record.Noise{{Metric: "decode_tok_s", SD: .003, DF: 8, From: "this session"}}
+	g := block(ab("AB"), 0, "AB", 100, 110)
+	g.Noise = known
+	Judge(g, nil)
+	if !warned(g, "one run of side B: an observed range; the interval is that of noise known from earlier arms") || warned(g, "not an interval") {
+		t.Errorf("borrowed: %v", g.Warnings)
+	}
+	g = block(ab("AB"), 0, "AB", 100, 110)
+	Judge(g, nil)
+	if !warned(g, "one run of side B: an observed range, not an interval") {
+		t.Errorf("not borrowed: %v", g.Warnings)
+	}
+}
+
+// TestBlocksNeeded: an effect far beyond min_effect asks for the blocks that exclude no change, and a group that
+// was given up for none.
+func TestBlocksNeeded(t *testing.T) {
+	far := func() *record.Group {
+		g := block(ab(""), 0, "ABBA", 100, 40, 15, 110)
+		g.MinEffect = .05
+		return g
+	}
+	g := far()
+	Judge(g, nil)
+	c := g.Comparisons[0]
+	if c.Verdict != record.Inconclusive || c.BlocksNeeded == nil || *c.BlocksNeeded > 3 || !strings.Contains(c.Reason, "should decide it") || strings.Contains(c.Reason, "beyond the cap") {
+		t.Errorf("%v, %s", c.BlocksNeeded, c.Reason)
+	}
+	g = far()
+	g.Stopped = "hopeless(): it loses"
+	Judge(g, nil)
+	if c := g.Comparisons[0]; c.BlocksNeeded != nil || strings.Contains(c.Reason, "should decide") {
+		t.Errorf("given up: %s", c.Reason)
+	}
+	g = block(ab(""), 0, "ABBA", 100, 104, 101, 99)
+	g.Cap = 2
+	Judge(g, nil)
+	if c := g.Comparisons[0]; c.BlocksNeeded == nil || !strings.Contains(c.Reason, "beyond the cap of 2 (after(blocks = ") {
+		t.Errorf("beyond the cap: %v, %s", c.BlocksNeeded, c.Reason)
 	}
 }

@@ -81,10 +81,19 @@ func (r Rule) Verdict(e Estimate) (verdict, reason string) {
 // rule's p, if the noise stays what it is. k(n) and df(n) describe the design with n blocks in all; have is
 // how many there are. ok is false when no noise or target is known, or no number up to 1000 is enough.
 func (r Rule) BlocksNeeded(e Estimate, have int, target float64, k, df func(n int) float64) (more int, ok bool) {
-	if !e.Known() || e.Zero || !(target > 0) {
+	if !(target > 0) {
 		return 0, false
 	}
-	goal := math.Log1p(target) / e.ArmSD
+	return r.BlocksForGap(e, have, math.Log1p(target), k, df)
+}
+
+// BlocksForGap is the same for a distance of logarithms: that between an estimate and what its interval is to
+// exclude.
+func (r Rule) BlocksForGap(e Estimate, have int, gap float64, k, df func(n int) float64) (more int, ok bool) {
+	if !e.Known() || e.Zero || !(gap > 0) || math.IsInf(gap, 0) {
+		return 0, false
+	}
+	goal := gap / e.ArmSD
 	// The normal formula promises too much, so its answer is where the search begins: few steps are left.
 	z := distuv.UnitNormal.Quantile(1-r.p()/2) + distuv.UnitNormal.Quantile(.8)
 	const most = 1000
@@ -98,4 +107,25 @@ func (r Rule) BlocksNeeded(e Estimate, have int, target float64, k, df func(n in
 		}
 	}
 	return 0, false
+}
+
+// Gap is the distance of logarithms that blocks must be able to show before an inconclusive estimate is
+// decided. Of an estimate beyond MinEffect it is what lies between it and what its interval must exclude: 0, or
+// MinEffect itself where Superior. Of any other it is MinEffect. 0 where there is none.
+func (r Rule) Gap(e Estimate) float64 {
+	up, down := math.Log1p(r.MinEffect), math.Inf(1)
+	if r.MinEffect < 1 {
+		down = -math.Log1p(-r.MinEffect)
+	}
+	size, bound := math.Abs(e.Diff), up
+	if e.Diff < 0 {
+		bound = down
+	}
+	switch {
+	case size < bound || size == 0:
+		return up
+	case r.Superior:
+		return size - bound
+	}
+	return size
 }

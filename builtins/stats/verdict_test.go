@@ -262,3 +262,35 @@ func BenchmarkMDE(b *testing.B) {
 		MDE(.5, 3, .05, .8)
 	}
 }
+
+// TestGap: an estimate far beyond what is asked for is decided when its interval excludes no change, and not
+// when the smallest effect of interest could be shown.
+func TestGap(t *testing.T) {
+	for _, c := range []struct {
+		rule Rule
+		diff float64
+		want float64
+	}{
+		{Rule{MinEffect: .05}, math.Log(.23), -math.Log(.23)},
+		{Rule{MinEffect: .05}, math.Log(1.2), math.Log(1.2)},
+		{Rule{MinEffect: .05}, math.Log(1.01), math.Log(1.05)},
+		{Rule{MinEffect: .05}, math.Log(.97), math.Log(1.05)},
+		{Rule{}, .01, .01}, {Rule{}, 0, 0},
+		{Rule{MinEffect: .05, Superior: true}, math.Log(1.2), math.Log(1.2) - math.Log(1.05)},
+		{Rule{MinEffect: .05, Superior: true}, math.Log(.8), -math.Log(.8) + math.Log(.95)},
+		{Rule{MinEffect: 2}, math.Log(.1), math.Log(3)},
+	} {
+		if got := c.rule.Gap(Estimate{Diff: c.diff}); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%+v at %v: got %v, want %v", c.rule, c.diff, got, c.want)
+		}
+	}
+	// -77 % after one quad with an arm noise of 30 %: one more decides it, where 5 % would take hundreds.
+	e := Estimate{Diff: math.Log(.23), SE: .3, DF: 1, ArmSD: .3, K: 1, N: 1}
+	k, df := func(n int) float64 { return 1 / float64(n) }, func(n int) float64 { return float64(2*n - 1) }
+	rule := Rule{MinEffect: .05}
+	few, ok := rule.BlocksForGap(e, 1, rule.Gap(e), k, df)
+	many, ok2 := rule.BlocksNeeded(e, 1, .05, k, df)
+	if !ok || !ok2 || few < 1 || few > 2 || many < 100 {
+		t.Errorf("got %d (%v), where the smallest effect takes %d (%v)", few, ok, many, ok2)
+	}
+}

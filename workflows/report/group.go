@@ -46,10 +46,10 @@ func Group(w io.Writer, g *record.Group, o Options) error {
 	return p.flush(w)
 }
 
-// reasonOf is the verdict's reason, where it says more than the figures that follow.
+// reasonOf is the verdict's reason, where it says more than the figures that follow: that of a cost does.
 func reasonOf(g *record.Group) string {
 	first := primaryOf(g)
-	if len(first) == 1 && g.Reason == first[0].Reason {
+	if len(first) == 1 && g.Reason == first[0].Reason && !strings.HasPrefix(g.Reason, "cost ") {
 		switch g.Verdict {
 		case record.Better, record.Worse, record.Equivalent:
 			return ""
@@ -174,7 +174,10 @@ func (p *page) primary(g *record.Group) {
 	}
 	for _, c := range cs {
 		if c.BlocksNeeded != nil && *c.BlocksNeeded > 0 && c.Verdict == record.Inconclusive {
-			p.wrapped(4, "", p.sign(fmt.Sprintf("%sabout %s until %s can be shown", whose(c, len(cs)), plural(*c.BlocksNeeded, "more block"), share(g.MinEffect))))
+			words := fmt.Sprintf("about %s should decide it", plural(*c.BlocksNeeded, "more block"))
+			if !p.said(words) {
+				p.wrapped(4, "", p.sign(whose(c, len(cs))+words))
+			}
 		}
 	}
 }

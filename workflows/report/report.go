@@ -105,7 +105,7 @@ func normality(warning string) (blocks string, ok bool) {
 // Warning is a group's warning in the words of a report.
 func Warning(w string) string {
 	if head, ok := strings.CutSuffix(w, observedRange); ok {
-		return head + ": its range is what was seen; the interval of the effect leans on other arms"
+		return head + ": its range is what was seen, and no interval"
 	}
 	return w
 }

@@ -65,7 +65,7 @@ func inconclusive() *record.Group {
 	g := &record.Group{
 		Name: "threads-2", Role: "screen", Primary: "wall_s", Better: "lower", MinEffect: .01, Cap: 4, Control: "A", Order: "BAAB",
 		Sides:   []record.Side{side("A", "", true, "ubatch-1024"), side("B", "arg -t=2", false, "ubatch-1024", "threads-2")},
-		Verdict: "inconclusive", Reason: "-0.41% [-1.60%, +0.80%]; the interval holds 0; about 3 more until 1% can be shown",
+		Verdict: "inconclusive", Reason: "-0.41% [-1.60%, +0.80%]; the interval holds 0; about 3 more blocks should decide it",
 		Warnings: []string{"the control drifts by −0.4 % an arm (t 3.1): the order cancels a line, not a curve"},
 		Comparisons: []record.Comparison{{
 			Side: "B", Control: "A", Metric: "wall_s", Verdict: "inconclusive",

@@ -52,7 +52,7 @@ func (s *Session) runGroup(ctx context.Context, pg *plan.Group, res *plan.Resolu
 			if err != nil {
 				return nil, err
 			}
-			r.g.Resolved, r.g.Gates = now.Resolved, now.Gates
+			r.g.Resolved, r.g.Gates, r.g.Stops = now.Resolved, now.Gates, now.Stops
 		}
 	} else {
 		if r.g, err = s.newGroup(pg, res, id, index); err != nil {
@@ -231,13 +231,28 @@ func (s *Session) askStops(ctx context.Context, r *groupRun, inside bool) (strin
 		}
 		why, err := st.Rule(ctx, r.g)
 		if err != nil {
-			return "", err
+			return "", s.stopMistake(ctx, r, st, err)
 		}
 		if why != "" {
 			return st.Name + ": " + why, nil
 		}
 	}
 	return "", nil
+}
+
+// stopMistake keeps a mistake of a stop's function with the latest arm, as that of a gate is: so that resume knows
+// which function failed, and takes the mended one. It counts for nothing else.
+func (s *Session) stopMistake(ctx context.Context, r *groupRun, st plan.Stop, err error) error {
+	if len(r.g.Arms) == 0 || ctx.Err() != nil {
+		return err
+	}
+	a := r.g.Arms[len(r.g.Arms)-1]
+	a.Findings = append(a.Findings, record.Finding{Gate: st.Name, Phase: phaseStop, Scope: "group", Outcome: record.Unmeasured,
+		Reason: "the stop's function failed", Error: err.Error()})
+	if keep := s.Recorder.JudgeArm(context.WithoutCancel(ctx), a); keep != nil {
+		return keep
+	}
+	return err
 }
 
 func (s *Session) judge(r *groupRun) { gate.Judge(r.g, nil) }

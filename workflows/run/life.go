@@ -268,11 +268,19 @@ func (s *Session) afterGates(ctx context.Context, r *groupRun, a *record.Arm) er
 	return nil
 }
 
+// phaseStop is the phase of a finding that is no gate's: a stop's function failed after this arm.
+const phaseStop = "stop"
+
 // rejudge judges a kept arm again where its judgement was lost (flow ended between the arm and its
 // findings) or was a mistake of a gate's function. It works from the record alone.
 func (s *Session) rejudge(ctx context.Context, r *groupRun, a *record.Arm) error {
+	had := len(a.Findings)
+	a.Findings = slices.DeleteFunc(a.Findings, func(f record.Finding) bool { return f.Phase == phaseStop }) // its stop is asked again
 	mistaken := slices.ContainsFunc(a.Findings, func(f record.Finding) bool { return f.Error != "" })
 	if a.Purpose != "measured" || !(a.Disposition == record.OK || a.Disposition == record.Invalid && mistaken) {
+		if len(a.Findings) < had {
+			return s.Recorder.JudgeArm(context.WithoutCancel(ctx), a)
+		}
 		return nil
 	}
 	after := func(name string) bool {

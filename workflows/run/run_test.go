@@ -409,6 +409,54 @@ func TestMendedGate(t *testing.T) {
 	}
 }
 
+// TestMendedStop: a stop's function that failed may change, after a block and inside one, and nothing else may. The
+// arms on record stay; what was kept of the mistake is gone once it is mended.
+func TestMendedStop(t *testing.T) {
+	code := func(text string) plan.Code {
+		return plan.Code{Name: "check", Fingerprint: func() (string, error) { return text, nil }}
+	}
+	group := func(first, second string, eachArm, fails bool) *plan.Group {
+		return testGroup(t, func(g *plan.Group) {
+			g.Stops = []plan.Stop{
+				{Name: "first", Code: code(first), Rule: func(context.Context, *record.Group) (string, error) { return "", nil }},
+				{Name: "second", Code: code(second), EachArm: eachArm, Rule: func(context.Context, *record.Group) (string, error) {
+					if fails {
+						return "", &diag.Error{Kind: diag.Workflow, Msg: "got None, want number"}
+					}
+					return "enough", nil
+				}},
+			}
+		})
+	}
+	for _, eachArm := range []bool{false, true} {
+		m, mem := newScripted(t), run.NewMemory()
+		if _, err := newSession(m, mem).Run(t.Context(), []*plan.Group{group("1", "1", eachArm, true)}); err == nil || !strings.Contains(err.Error(), "got None") {
+			t.Fatalf("got %v, want the stop's mistake", err)
+		}
+		opened := strings.Count(strings.Join(m.trace, " "), "open")
+		if _, err := newSession(m, mem).Run(t.Context(), []*plan.Group{group("1", "1", eachArm, true)}); err == nil || !strings.Contains(err.Error(), "got None") {
+			t.Errorf("not mended: got %v, want the mistake again", err)
+		}
+		for name, g := range map[string]*plan.Group{"another stop": group("2", "1", eachArm, false), "both": group("2", "2", eachArm, false)} {
+			if _, err := newSession(m, mem).Run(t.Context(), []*plan.Group{g}); err == nil || !strings.Contains(err.Error(), "stop first changed") {
+				t.Errorf("%s changed: got %v, want a refusal", name, err)
+			}
+		}
+		res, err := newSession(m, mem).Run(t.Context(), []*plan.Group{group("1", "2", eachArm, false)})
+		if err != nil || res[0].Stopped != "second: enough" {
+			t.Fatalf("mended: %v, %+v", err, res)
+		}
+		for _, a := range res[0].Arms {
+			if len(a.Findings) > 0 {
+				t.Errorf("arm %s keeps %+v", a.Label, a.Findings)
+			}
+		}
+		if now := strings.Count(strings.Join(m.trace, " "), "open"); now != opened {
+			t.Errorf("each arm %v: %d arms were run, want the %d on record", eachArm, now, opened)
+		}
+	}
+}
+
 // TestCancelledAtEveryStep: wherever the context ends, the arm is recorded as interrupted and a resumed
 // session ends with the verdict of an undisturbed one.
 func TestCancelledAtEveryStep(t *testing.T) {

@@ -142,7 +142,7 @@ func (s *Session) effect(ctx context.Context, op, hash, parts string, out any, d
 	return json.Unmarshal(b, out)
 }
 
-// mended reports whether an unfinished run differs from the recorded one in nothing but gates whose
+// mended reports whether an unfinished run differs from the recorded one in nothing but gates and stops whose
 // functions failed: that is the mistake which ended the session, put right. What is on record is judged
 // again by the new functions, so the change is no reason to refuse.
 func (s *Session) mended(ctx context.Context, e *record.Effect, op, hash, parts string) (bool, error) {
@@ -160,7 +160,11 @@ func (s *Session) mended(ctx context.Context, e *record.Effect, op, hash, parts 
 		}
 		for _, a := range g.Arms {
 			for _, f := range a.Findings {
-				if f.Error != "" {
+				switch {
+				case f.Error == "":
+				case f.Phase == phaseStop:
+					failed["stop "+f.Gate+" changed"] = true
+				default:
 					failed["gate "+f.Gate+" changed"] = true
 				}
 			}
