@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flow/starlark/diag"
 	"flow/workflows/measure"
 	"flow/workflows/plan"
 	"flow/workflows/record"
@@ -41,7 +42,8 @@ known there, so that verdicts can be counted as right or wrong:
   power                groups whose levers do something that ended in the right direction
   mean_arms            arms of a session
 
-Every rate has its 95 % Monte Carlo interval (Wilson). The same --seed gives the same figures. --simulate
+Every rate has its 95 % Monte Carlo interval (Wilson). The same --seed gives the same figures. Ctrl-C prints
+what the sessions so far gave, marked as partial, and ends with exit code 4. --simulate
 takes what flow run takes:
 
 ` + measure.SimulateHelp,
@@ -65,11 +67,17 @@ takes what flow run takes:
 				return err
 			}
 			c.Simulate = simulate
-			if asJSON {
-				return json.NewEncoder(a.stdout).Encode(c)
+			switch {
+			case c.Sessions == 0: // stopped before there was anything to say
+			case asJSON:
+				err = json.NewEncoder(a.stdout).Encode(c)
+			default:
+				_, err = fmt.Fprint(a.stdout, c.text())
 			}
-			_, err = fmt.Fprint(a.stdout, c.text())
-			return err
+			if err != nil || !c.Partial {
+				return err
+			}
+			return &exitError{diag.Stopped.ExitCode(), fmt.Sprintf("stopped (%v) after %d of %d sessions", context.Cause(cmd.Context()), c.Sessions, n)}
 		},
 	}
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "set a parameter, name=value; repeatable")
@@ -84,7 +92,9 @@ takes what flow run takes:
 type calibration struct {
 	File              string        `json:"file"`
 	Simulate          string        `json:"simulate"`
-	Sessions          int           `json:"sessions"`
+	Sessions          int           `json:"sessions"`          // that ended
+	Asked             int           `json:"asked"`             // how many it was to be
+	Partial           bool          `json:"partial,omitempty"` // stopped before all were run
 	Seed              uint64        `json:"seed"`
 	FalsePositiveRate *share        `json:"false_positive_rate"`
 	AnyFalsePositive  *share        `json:"sessions_with_a_false_positive"`
@@ -135,21 +145,24 @@ func (s *share) String() string {
 	return fmt.Sprintf("%.2f %% [%.2f, %.2f]", 100*s.Rate, 100*s.Low, 100*s.High)
 }
 
-// calibrateFile runs n sessions, on every core. Each worker has a load of the file of its own.
+// calibrateFile runs n sessions, on every core. Each worker has a load of the file of its own. Where ctx ends
+// before, it gives what the sessions so far say.
 func calibrateFile(ctx context.Context, file string, params map[string]string, model measure.Model, n int, seed uint64, progress func(done int)) (*calibration, error) {
 	workers := min(runtime.GOMAXPROCS(0), n)
 	parts := make([]tally, workers)
+	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next, done atomic.Int64
 	var wg sync.WaitGroup
 	for k := range workers {
 		w, err := loadWorkflow(ctx, file, loadOptions{params: params, standIns: true})
-		if err != nil {
-			return nil, err
+		if err == nil {
+			_, err = w.main()
 		}
-		if _, err := w.main(); err != nil {
-			return nil, err
+		if err != nil {
+			cancel(err) // of a worker's mistake or a signal before it, the first counts
+			break
 		}
 		wg.Go(func() {
 			for ctx.Err() == nil {
@@ -170,10 +183,12 @@ func calibrateFile(ctx context.Context, file string, params map[string]string, m
 		})
 	}
 	wg.Wait()
-	if err := context.Cause(ctx); err != nil {
+	if err := context.Cause(ctx); err != nil && outer.Err() == nil {
 		return nil, err
 	}
-	return merged(file, parts, n, seed), nil
+	c := merged(file, parts, int(done.Load()), seed)
+	c.Asked, c.Partial = n, c.Sessions < n
+	return c, nil
 }
 
 // simulateOnce is one session in memory; it gives its groups in order.
@@ -343,13 +358,19 @@ func merged(file string, parts []tally, n int, seed uint64) *calibration {
 	}
 	c.FalsePositiveRate, c.Power, c.WrongDirection = shareOf(fp, nulls), shareOf(hits, reals), shareOf(wrong, reals)
 	c.AnyFalsePositive = shareOf(all.anyBad, all.nothing)
-	c.MeanArms = float64(all.arms) / float64(n)
+	if n > 0 {
+		c.MeanArms = float64(all.arms) / float64(n)
+	}
 	return c
 }
 
 func (c *calibration) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d simulated sessions, %.1f arms each; rates with their 95 %% Monte Carlo interval\n", c.File, c.Sessions, c.MeanArms)
+	sessions := countOf(c.Sessions, "simulated session")
+	if c.Partial {
+		sessions = fmt.Sprintf("partial, stopped after %d of %s", c.Sessions, countOf(c.Asked, "simulated session"))
+	}
+	fmt.Fprintf(&b, "%s: %s, %.1f arms each; rates with their 95 %% Monte Carlo interval\n", c.File, sessions, c.MeanArms)
 	line := func(name string, s *share) {
 		if s != nil {
 			fmt.Fprintf(&b, "  %-34s %s\n", name, s)

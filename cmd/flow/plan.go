@@ -17,10 +17,8 @@ import (
 	"flow/builtins/machine"
 	"flow/builtins/stats"
 	"flow/db"
-	"flow/workflows/measure"
 	"flow/workflows/plan"
 	"flow/workflows/record"
-	"flow/workflows/run"
 )
 
 func newPlanCommand(a *app) *cobra.Command {
@@ -85,6 +83,7 @@ type planned struct {
 	ArmsMax  int             `json:"arms_max"`
 	Seconds  *float64        `json:"seconds_max"` // nil where an engine has no history
 	Joules   *float64        `json:"joules_max"`
+	Past     []string        `json:"from_database,omitempty"` // what session.champion and session.history found there
 	Groups   []*plannedGroup `json:"groups"`
 }
 
@@ -128,12 +127,12 @@ func planFile(ctx context.Context, file string, params map[string]string, past [
 	}
 	var best *planned
 	for _, verdict := range []string{record.Better, record.Inconclusive} {
-		groups, err := walk(ctx, w, verdict)
+		kept, err := walk(ctx, w, verdict, past)
 		if err != nil {
 			return nil, err
 		}
-		p := &planned{File: file, Walk: verdict}
-		for _, g := range groups {
+		p := &planned{File: file, Walk: verdict, Past: kept.found}
+		for _, g := range kept.groups {
 			p.add(planGroup(g, past))
 		}
 		if best == nil || p.ArmsMax > best.ArmsMax {
@@ -146,33 +145,6 @@ func planFile(ctx context.Context, file string, params map[string]string, past [
 		}
 	}
 	return best, nil
-}
-
-// walk is main with every group ending in a verdict; it gives the groups before their first arm.
-func walk(ctx context.Context, w *workflow, verdict string) ([]*record.Group, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, usage("plan", "main took longer than "+checkLimit.String(), "look for a loop that does not end"))
-	defer cancel()
-	m := measure.NewSimulated(measure.Model{SD: .001}, record.Machine{ID: "plan"}, func() int64 { return 0 })
-	mem := run.NewMemory()
-	kept := &beginning{Memory: mem}
-	s := run.NewSession(run.Config{
-		Session: &record.Session{ID: "plan", Measurer: record.MeasurerSimulated, Machine: m.On, Seed: 1},
-		Clock:   m.Clock(), Sleep: m.Sleep, Measurer: m, Recorder: kept, Journal: mem, Force: verdict,
-	})
-	err := w.act(ctx, session{s})
-	return kept.groups, err
-}
-
-// beginning keeps the groups of a session as they began.
-type beginning struct {
-	*run.Memory
-	groups []*record.Group
-}
-
-func (k *beginning) BeginGroup(ctx context.Context, g *record.Group) error {
-	c := *g
-	k.groups = append(k.groups, &c)
-	return k.Memory.BeginGroup(ctx, g)
 }
 
 func (p *planned) add(g *plannedGroup) {
@@ -243,7 +215,7 @@ func planGroup(g *record.Group, past []*record.Group) *plannedGroup {
 		}
 	}
 	if p.CanShow != nil && g.MinEffect > 0 && *p.CanShow > 2*g.MinEffect {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("min_effect %s is far below the %s that %d blocks can show: raise the cap with after(blocks = n), or min_effect", percentText(g.MinEffect), percentText(*p.CanShow), g.Cap))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("min_effect %s is far below the %s that %s can show: raise the cap with after(blocks = n), or min_effect", percentText(g.MinEffect), percentText(*p.CanShow), countOf(g.Cap, "block")))
 	}
 	if len(g.Gates) == 0 && (g.Role == record.RoleScreen || g.Role == record.RoleQualification) {
 		p.Warnings = append(p.Warnings, "no gate: nothing would notice a broken condition")
@@ -331,7 +303,7 @@ func estimatorWords(b plan.Block, g *record.Group) string {
 	case g.Design != "":
 		return "factorial model, each block with its own level and drift"
 	case b.Kind == "quad":
-		return fmt.Sprintf("quad model, %d degrees of freedom of its own at the cap", 2*n-1)
+		return fmt.Sprintf("quad model, %s of its own at the cap", degreesOf(2*n-1))
 	case b.Kind == "ladder":
 		u := -1.0
 		for _, l := range b.Labels {
@@ -341,7 +313,7 @@ func estimatorWords(b plan.Block, g *record.Group) string {
 		}
 		return fmt.Sprintf("each rung against the control interpolated between its neighbours, %.3g degrees of freedom from the controls", float64(n)*2*u*u/(3*u-1))
 	case len(b.Labels)%2 == 0:
-		return fmt.Sprintf("pairs in time, %d degrees of freedom of their own at the cap", n*len(b.Labels)/2-1)
+		return fmt.Sprintf("pairs in time, %s of their own at the cap", degreesOf(n*len(b.Labels)/2-1))
 	}
 	return "two samples with one noise"
 }
@@ -384,9 +356,9 @@ func percentText(x float64) string {
 
 func (p *planned) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d groups, %d to %d arms", p.File, len(p.Groups), p.ArmsMin, p.ArmsMax)
+	fmt.Fprintf(&b, "%s: %s, %s", p.File, countOf(len(p.Groups), "group"), spanOf(p.ArmsMin, p.ArmsMax, "arm"))
 	if p.Seconds != nil {
-		fmt.Fprintf(&b, ", at most about %s", time.Duration(*p.Seconds*float64(time.Second)).Round(time.Second))
+		fmt.Fprintf(&b, ", at most about %s", secondsText(*p.Seconds))
 	}
 	if p.Joules != nil {
 		fmt.Fprintf(&b, ", %.3g kJ", *p.Joules/1000)
@@ -395,7 +367,10 @@ func (p *planned) text() string {
 	if len(p.StandIns) > 0 {
 		fmt.Fprintf(&b, "  stand-ins for parameters without a value: %s\n", strings.Join(p.StandIns, ", "))
 	}
-	unknown := false
+	if len(p.Past) > 0 {
+		fmt.Fprintf(&b, "  from the database: %s\n", strings.Join(p.Past, "; "))
+	}
+	var unknown []string
 	for i, g := range p.Groups {
 		fmt.Fprintf(&b, "\n%d. %s (%s)\n", i+1, g.Name, g.Role)
 		fmt.Fprintf(&b, "   sides   %s\n", strings.Join(g.Sides, "; "))
@@ -407,7 +382,7 @@ func (p *planned) text() string {
 		if g.ArmsMin < g.ArmsMax {
 			arms = fmt.Sprintf("%d to %d", g.ArmsMin, g.ArmsMax)
 		}
-		fmt.Fprintf(&b, "   arms    %s, %d blocks at most", arms, g.BlocksMax)
+		fmt.Fprintf(&b, "   arms    %s, %s at most", arms, countOf(g.BlocksMax, "block"))
 		if len(g.Stops) > 0 {
 			fmt.Fprintf(&b, "; stops: %s", strings.Join(names(g.Stops), ", "))
 		}
@@ -420,7 +395,7 @@ func (p *planned) text() string {
 			fmt.Fprintf(&b, "           %d %s  %s\n", j+1, a.Label, a.Why)
 		}
 		if g.ArmS != nil {
-			fmt.Fprintf(&b, "   time    %s an arm, at most %s", time.Duration(*g.ArmS*float64(time.Second)).Round(100*time.Millisecond), time.Duration(*g.ArmS*float64(g.ArmsMax)*float64(time.Second)).Round(time.Second))
+			fmt.Fprintf(&b, "   time    %s an arm, at most %s", secondsText(*g.ArmS), secondsText(*g.ArmS*float64(g.ArmsMax)))
 			if g.ArmJ != nil {
 				fmt.Fprintf(&b, "; %.4g J an arm, at most %.3g kJ", *g.ArmJ, *g.ArmJ*float64(g.ArmsMax)/1000)
 			}
@@ -432,20 +407,54 @@ func (p *planned) text() string {
 		case g.CanShow != nil:
 			fmt.Fprintf(&b, "   shows   from %s at the cap, with a noise of %s an arm (%s); min_effect is %s\n", percentText(*g.CanShow), percentText(*g.NoiseSD), g.NoiseFrom, percentText(g.MinEffect))
 		case g.CanShowSD != nil:
-			unknown = true
+			unknown = append(unknown, g.Name)
 			fmt.Fprintf(&b, "   shows   from %.3g times the noise of an arm at the cap, which is not known; min_effect is %s\n", *g.CanShowSD, percentText(g.MinEffect))
 		}
 		for _, w := range g.Warnings {
 			fmt.Fprintf(&b, "   note    %s\n", w)
 		}
 	}
-	if unknown {
-		b.WriteString("\nNo noise is known. Either measure it first, 8 arms of the same thing against itself:\n" +
-			"  session.run(noise_floor(engine = …, workload = …, stops = [exactly(2)]))   from @flow//screens.star and stops.star\n" +
-			"or take the first quad of the first group as a probe: its own four arms give one degree of freedom, and\n" +
-			"`flow plan` knows from then on what the rest can show.\n")
+	if len(unknown) > 0 {
+		of := ""
+		if len(unknown) < len(p.Groups) {
+			of = " for " + strings.Join(slices.Compact(unknown), ", ")
+		}
+		fmt.Fprintf(&b, "\nNo noise is known%s. Either measure it first, 8 arms of the same thing against itself:\n"+
+			"  session.run(noise_floor(engine = …, workload = …, stops = [exactly(2)]))   from @flow//screens.star and stops.star\n"+
+			"or take the first quad of the first group as a probe: its own four arms give one degree of freedom, and\n"+
+			"`flow plan` knows from then on what the rest can show.\n", of)
 	}
 	return b.String()
+}
+
+// secondsText rounds a time to what it is known to.
+func secondsText(s float64) string {
+	d, to := time.Duration(s*float64(time.Second)), time.Second
+	switch {
+	case d < time.Second:
+		to = time.Millisecond
+	case d < time.Minute:
+		to = 100 * time.Millisecond
+	}
+	return d.Round(to).String()
+}
+
+// countOf is a number of things in words: "1 group", "2 groups".
+func countOf(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+func degreesOf(n int) string { return countOf(n, "degree") + " of freedom" }
+
+// spanOf is the same of a range, which may be of one number.
+func spanOf(low, high int, what string) string {
+	if low == high {
+		return countOf(high, what)
+	}
+	return fmt.Sprintf("%d to %s", low, countOf(high, what))
 }
 
 // names are stops without their parameters.

@@ -206,9 +206,9 @@ type Comparison struct {
 	PairDeltas       []float64 `json:"pair_deltas,omitempty"`
 	NControl         int       `json:"n_control"`
 	NSide            int       `json:"n_side"`
-	BlocksNeeded     *int      `json:"blocks_needed,omitempty"` // more blocks until min_effect can be shown
+	BlocksNeeded     *int      `json:"blocks_needed,omitempty"` // more blocks that should decide it
 	Cost             bool      `json:"cost,omitempty"`          // a secondary metric
-	CostBroken       bool      `json:"cost_broken,omitempty"`   // beyond its limit
+	CostBroken       bool      `json:"cost_broken,omitempty"`   // its estimate lies beyond its limit
 }
 
 // Estimate is an effect as a ratio minus one: .02 is +2 %. Intervals come from the logarithm.

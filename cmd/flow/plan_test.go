@@ -1,0 +1,31 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestPlanText: the footer speaks of the groups whose noise is not known, and numbers agree with their words.
+func TestPlanText(t *testing.T) {
+	x, sds := .01, 1.9
+	known := &plannedGroup{Name: "one", BlocksMax: 1, ArmsMax: 4, ArmsMin: 4, NoiseSD: &x, CanShow: &x, CanShowSD: &sds, ArmS: &x}
+	unknown := &plannedGroup{Name: "two", BlocksMax: 4, ArmsMin: 8, ArmsMax: 16, CanShowSD: &sds}
+	for _, c := range []struct {
+		groups    []*plannedGroup
+		want, not string
+	}{
+		{[]*plannedGroup{known}, "f.star: 1 group, 7 arms, ", "No noise is known"},
+		{[]*plannedGroup{known}, "arms    4, 1 block at most", "1 blocks"},
+		{[]*plannedGroup{known}, "time    10ms an arm, at most 40ms", "0s"},
+		{[]*plannedGroup{known, unknown}, "\nNo noise is known for two. Either", "known for one"},
+		{[]*plannedGroup{unknown}, "\nNo noise is known. Either", "known for"},
+	} {
+		p := &planned{File: "f.star", ArmsMin: 7, ArmsMax: 7, Groups: c.groups}
+		if got := p.text(); !strings.Contains(got, c.want) || strings.Contains(got, c.not) {
+			t.Errorf("%q is not in, or %q is in\n%s", c.want, c.not, got)
+		}
+	}
+	if got := spanOf(8, 16, "arm") + ", " + spanOf(1, 1, "arm") + ", " + countOf(0, "group"); got != "8 to 16 arms, 1 arm, 0 groups" {
+		t.Errorf("got %s", got)
+	}
+}
