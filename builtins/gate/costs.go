@@ -47,6 +47,9 @@ func (v *verdict) hold(g *record.Group, cmp record.Comparison, better string, ne
 		return cmp
 	}
 	up := better == "lower" || better == "" && limit >= 0
+	if better == "lower" && limit < 0 || better == "higher" && limit > 0 {
+		v.warn("the limit %s of cost %s asks for a gain, because %s is better: a loss that is accepted is %s", signed(limit), cmp.Metric, better, signed(-limit))
+	}
 	beyond := func(x float64) bool { return up && x > limit+limitSlack || !up && x < limit-limitSlack }
 	effect, words, ok := costEffect(cmp)
 	if !ok {

@@ -172,6 +172,7 @@ func TestCosts(t *testing.T) {
 		{"no direction, a limit below", "", -.03, 96, sure, record.Worse, "broken", "beyond its limit -3.00 %", "beyond"},
 		{"no direction, a limit above", "", .05, 106, sure, record.Worse, "broken", "beyond its limit +5.00 %", "beyond"},
 		{"no direction, the other way", "", .05, 96, sure, record.Better, "", "", ""},
+		{"a limit of the wrong sign", "higher", .03, 100, sure, record.Worse, "broken", "beyond its limit +3.00 %", "asks for a gain, because higher is better: a loss that is accepted is -3.00 %"},
 		{"nothing changed, and nothing may", "lower", 0, 100, 0, record.Better, "", "", ""},
 	} {
 		g := costGroup(c.better, c.limit, 100, c.b, c.spread)
