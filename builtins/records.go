@@ -7,9 +7,12 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"go.starlark.net/starlark"
 
+	"flow/builtins/metric"
+	"flow/starlark/diag"
 	"flow/starlark/value"
 	"flow/workflows/plan"
 	"flow/workflows/record"
@@ -109,7 +112,39 @@ func metricArg(c *Call) (*record.Metric, error) {
 			return &a.Metrics[i], nil
 		}
 	}
-	return nil, nil
+	return nil, unknownMetric(c, a, name)
+}
+
+// unknownMetric is the error of a name that nothing measures and that is a slip of one that something does: None for it would look like a measurement that
+// failed, arm after arm. An arm that has no metrics yet, and one whose body records its own, may get any name.
+func unknownMetric(c *Call, a *record.Arm, name string) error {
+	arms := []*record.Arm{a}
+	if a.Group != nil {
+		arms = append(arms, a.Group.Arms...)
+	}
+	var known []string
+	for _, x := range arms {
+		for _, m := range x.Metrics {
+			if m.Name == name || m.Source == "body" {
+				return nil
+			}
+			known = append(known, m.Name)
+		}
+	}
+	if len(a.Metrics) == 0 || strings.Contains(name, ".") {
+		return nil
+	}
+	for _, d := range metric.Names() {
+		if d.Name == name {
+			return nil
+		}
+		known = append(known, d.Name)
+	}
+	near := diag.Typo(name, known)
+	if near == "" {
+		return nil // of another engine, perhaps: a gate may ask for what only some have
+	}
+	return c.Errorf(fmt.Sprintf("did you mean arm.%s(%q)", strings.TrimPrefix(c.Name, "record."), near), "nothing measures a metric %q", name)
 }
 
 // samplesArg is the samples that a method names, in time.

@@ -25,8 +25,9 @@ func newCheckCommand(a *app) *cobra.Command {
 		Short: "Find mistakes in workflows without touching the machine",
 		Long: `Run the top level of each file, then its main on the simulated measurer with an empty database in
 memory, once for each verdict (better, worse, inconclusive, invalid). Wrong calls, unbalanced orders and
-comparisons of a thing with itself are found before a night is spent. Nothing is launched, read or written,
-so it is safe on a stranger's file. A file without main is checked as a library.`,
+comparisons of a thing with itself are found before a night is spent, and so are prompt files that are missing.
+Programs and sensors that this machine lacks are warnings: the workflow may be for another. Nothing is launched
+or written, and no file that a workflow names is read, so it is safe on a stranger's file. A file without main is checked as a library.`,
 		Example:           "  flow check stack-screen.star\n  flow check screens/*.star --set model=m.gguf",
 		Args:              workflowArgs(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: starFiles,
@@ -79,7 +80,7 @@ func (c *checked) words() string {
 	if c.Library {
 		s += ", a library: no main"
 	} else {
-		s += fmt.Sprintf(", up to %d groups", c.Groups)
+		s += ", up to " + countOf(c.Groups, "group")
 	}
 	for i, p := range c.StandIns {
 		if i == 0 {
@@ -135,10 +136,10 @@ func rehearse(ctx context.Context, w *workflow, verdict string) (*counting, erro
 	defer cancel()
 	m := measure.NewSimulated(measure.Model{SD: .001}, record.Machine{ID: "check"}, func() int64 { return 0 })
 	mem := run.NewMemory()
-	counted := &counting{Memory: mem}
+	counted := &counting{Memory: mem, here: &here{root: w.root}}
 	s := run.NewSession(run.Config{
 		Session: &record.Session{ID: "check", Measurer: record.MeasurerSimulated, Machine: m.On, Seed: 1},
-		Clock:   m.Clock(), Sleep: m.Sleep, Measurer: m, Recorder: counted, Journal: mem, Force: verdict,
+		Clock:   m.Clock(), Sleep: m.Sleep, Measurer: looking{m, counted.see}, Recorder: counted, Journal: mem, Force: verdict,
 	})
 	err := w.act(ctx, session{s})
 	return counted, err
@@ -146,16 +147,31 @@ func rehearse(ctx context.Context, w *workflow, verdict string) (*counting, erro
 
 type counting struct {
 	*run.Memory
+	here         *here
 	groups, arms int
 	warnings     []string // of the groups as they are declared
 }
 
-func (c *counting) BeginGroup(ctx context.Context, g *record.Group) error {
-	for _, w := range deadKnobs(g) {
+func (c *counting) warn(words ...string) {
+	for _, w := range words {
 		if !slices.Contains(c.warnings, w) {
 			c.warnings = append(c.warnings, w)
 		}
 	}
+}
+
+// see looks at an arm before it is invented.
+func (c *counting) see(t run.Task) error {
+	c.warn(c.here.needs(t)...)
+	if t.Side.Workload != nil {
+		return c.here.prompts(*t.Side.Workload)
+	}
+	return c.here.prompts(t.Group.Workload)
+}
+
+func (c *counting) BeginGroup(ctx context.Context, g *record.Group) error {
+	c.warn(deadKnobs(g)...)
+	c.warn(c.here.programs(g)...)
 	c.groups++
 	return c.Memory.BeginGroup(ctx, g)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -115,6 +116,13 @@ func sessionToResume(ctx context.Context, d *db.DB, id string) (*record.Session,
 		if !live[id] {
 			return d.Session(ctx, id)
 		}
+	}
+	all, err := d.Sessions(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(all, func(s *record.Session) bool { return s.Status != "done" && !s.Imported }) {
+		return nil, usage("resume", "every session in "+d.Path()+" is done", "flow sessions")
 	}
 	return nil, usage("resume", "no session in "+d.Path()+" was stopped with something done", "flow sessions lists all; flow resume ID goes on with one of them")
 }

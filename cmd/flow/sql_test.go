@@ -53,7 +53,7 @@ func recorded(t *testing.T) string {
 			WallStartNS: start + int64(i)*1e9, MonoStartNS: 4e9, MonoEndNS: 9e9, OverheadNS: 7e6,
 			Process:  &record.Process{Argv: []string{"llama-server", "-fa", "on"}, Pid: 77, LaunchNS: 4e9, ReadyNS: 5e9, Log: strings.Repeat("noise\n", 30) + "flash_attn = enabled\n"},
 			Requests: []record.Request{{Mark: record.MarkMeasured, Status: "ok", SentNS: &sent, FirstContentNS: &first, LastContentNS: &first, ArrivalsUS: []int64{900, 100, 200}}},
-			Metrics:  []record.Metric{{Name: "decode_tok_s", Unit: "tok/s", Source: "client clock", Value: num(v)}, {Name: "energy_j", Unit: "J", Source: "meter", Why: "no meter"}},
+			Metrics:  []record.Metric{{Name: "decode_tok_s", Unit: "tok/s", Source: "client clock", Value: num(v)}, {Name: "energy_j", Unit: "J", Source: "meter", Why: "no meter"}, {Name: "vllm_ttft_ms", Unit: "ms", Source: "client clock", Value: num(7)}},
 			Findings: []record.Finding{{Gate: "no_swap_growth", Phase: "after", Outcome: record.Pass, Observed: "0 MiB", Limit: "0 MiB", Required: true}},
 			Evidence: []record.Evidence{{Lever: "flash-attn", Kind: "log", What: "flash_attn", When: "ready", Found: i == 1 || i == 2}},
 			Steps:    []record.Step{{Name: "measure", StartNS: 5e9, EndNS: 8e9}}, Samples: []record.Sample{{Sensor: "power_w", MonoNS: 5e9, Value: 99}}}
@@ -147,8 +147,8 @@ func TestShowCommand(t *testing.T) {
 		want []string
 	}{
 		{"last", []string{"session " + oneSession, "stopped, exit 4", "bench, RTX", "tokens = 200", "screen flash-attn", "better", "+9.45 % [+8.00, +11.00]", "100.5 → 110", "3 ok, 1 invalid", "flow resume 0192f0c4-77aa"}},
-		{"0192f0c4-77ab", []string{"group " + oneGroup, "screen.star:9:5", "A (control)", "arg -fa on", "swap grew", "gates that did not pass", "12 MiB", "comparisons", "B / A", "1 / 2"}},
-		{arm, []string{"arm " + arm, "invalid", "llama-server -fa on", "pid 77, ready after 1s", "decode_tok_s", "112", "not measured", "no meter", "no_swap_growth", "flash_attn", "measure", "the last 20 of 31 lines", "flash_attn = enabled"}},
+		{"0192f0c4-77ab", []string{"group " + oneGroup, "screen.star:9:5", "A (control)", "arg -fa on", "swap grew", "A1   0192f0c4-77b0", "B3", "gates that did not pass", "12 MiB", "comparisons", "B / A", "1 / 2"}},
+		{arm, []string{"arm " + arm, "invalid", "llama-server -fa on", "pid 77, ready after 1s", "decode_tok_s", "112", "not measured", "no meter", "no_swap_growth", "flash_attn", "measure", "the last 20 of 31 lines", "flash_attn = enabled", "B3, side B", "and 1 by the definitions of other tools: flow show"}},
 	} {
 		code, out, err := flowCommand(t, path, "", "show", c.id)
 		if code != 0 || err != "" {
@@ -167,6 +167,20 @@ func TestShowCommand(t *testing.T) {
 	for id, want := range map[string]string{"0192f0c4-77": "begins several ids", "nope": "want the id of a session, group or arm"} {
 		if code, _, err := flowCommand(t, path, "", "show", id); code != 2 || !strings.Contains(err, want) {
 			t.Errorf("show %s: got %d, %s, want %q", id, code, err, want)
+		}
+	}
+	if _, out, _ := flowCommand(t, path, "", "show", arm); strings.Contains(out, "vllm_ttft_ms") {
+		t.Errorf("metrics of other tools are shown without being asked for:\n%s", out)
+	}
+	if _, out, _ := flowCommand(t, path, "", "show", arm, "--all"); !strings.Contains(out, "vllm_ttft_ms") {
+		t.Errorf("--all: got\n%s", out)
+	}
+	for _, id := range []string{"last", "0192f0c4-77ab", arm} {
+		_, out, _ := flowCommand(t, path, "", "show", id)
+		for _, l := range strings.Split(out, "\n") {
+			if cellWidth(l) > 80 && !strings.Contains(l, "flow show ") { // whole ids, where their beginnings are alike
+				t.Errorf("show %s: %d columns: %q", id, cellWidth(l), l)
+			}
 		}
 	}
 	_, out, _ := flowCommand(t, path, "", "__complete", "show", "0192f0c4-77a")
@@ -244,5 +258,21 @@ func TestCSVKeepsEverything(t *testing.T) {
 	want := [][]string{{"t", "i", "f", "b"}, {"a\nb", "-1", "0.1", ""}, {`"q",`, "1152921504606846976", "1e+300", "01"}}
 	if err != nil || !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}
+
+// What a program wrote to its log is shown as text, and what is no text is counted.
+func TestLogTails(t *testing.T) {
+	tail := func(log string) string {
+		var b bytes.Buffer
+		(&shower{w: &b, width: 80}).tail(log)
+		return b.String()
+	}
+	if got := tail("\xfd7zXZ\x00\x00\x04\xe6\xd6\xb4F\x02\x00\x9b\x07"); !strings.Contains(got, "16 bytes") || !strings.Contains(got, "not shown") || strings.ContainsAny(got, "\x00\x07") {
+		t.Errorf("binary: got %q", got)
+	}
+	got := tail("ready \x1b[31mred\x1b[0m\r\nbell\a \u009b31m é \u202egnp\n" + strings.Repeat("text ", 50))
+	if strings.ContainsAny(got, "\x1b\a\r\u009b\u202e") || !strings.Contains(got, "red") || !strings.Contains(got, "é") {
+		t.Errorf("text: got %q", got)
 	}
 }

@@ -8,9 +8,18 @@ import (
 // Nearest is the candidate that name was probably meant to be, "" when none is near: at most a third of its
 // letters differ (at least one may). Ties go to the first in alphabetical order, so that messages are stable.
 func Nearest(name string, candidates []string) string {
+	return nearest(name, candidates, max(1, len(name)/3))
+}
+
+// Typo is Nearest where at most two letters differ: so near that name can hardly be meant as it is.
+func Typo(name string, candidates []string) string {
+	return nearest(name, candidates, min(2, max(1, len(name)/3)))
+}
+
+func nearest(name string, candidates []string, most int) string {
 	sorted := slices.Clone(candidates)
 	slices.Sort(sorted)
-	best, bound := "", max(1, len(name)/3)+1
+	best, bound := "", most+1
 	for _, c := range sorted {
 		if d := distance(strings.ToLower(name), strings.ToLower(c)); d < bound && d < max(len(name), len(c)) {
 			best, bound = c, d

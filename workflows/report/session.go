@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,8 +45,10 @@ func Session(w io.Writer, s *record.Session, groups []*record.Group, o Options) 
 		p.line(2, "no groups")
 	} else {
 		p.table(groups)
-		p.line(0, "")
-		p.wrapped(2, "", "what each interval is, and why: in the blocks of the groups")
+		if slices.ContainsFunc(groups, func(g *record.Group) bool { return g.Verdict != "" }) {
+			p.line(0, "")
+			p.wrapped(2, "", "what each interval is, and why: in the blocks of the groups")
+		}
 	}
 	p.normality(groups)
 	if s.Error != "" {

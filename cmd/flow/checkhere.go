@@ -1,0 +1,163 @@
+package main
+
+// What flow check asks this machine: whether prompt files, programs and sensors that a workflow names are
+// here. It looks at names only and opens no file of the workflow's but its own. A file that is missing is a
+// mistake; a program or a sensor may be on the machine that the workflow is for, so that is a warning.
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"flow/builtins/hardware"
+	"flow/builtins/machine"
+	"flow/starlark/diag"
+	"flow/workflows/measure"
+	"flow/workflows/plan"
+	"flow/workflows/record"
+	"flow/workflows/run"
+)
+
+// looking is the simulated measurer, which shows each arm's task before it is invented.
+type looking struct {
+	*measure.Simulated
+	see func(run.Task) error
+}
+
+// Open looks, then opens.
+func (l looking) Open(ctx context.Context, t run.Task) (run.Rig, error) {
+	if err := l.see(t); err != nil {
+		return nil, err
+	}
+	return l.Simulated.Open(ctx, t)
+}
+
+// here is what is known of this machine, asked for once.
+type here struct {
+	root    string
+	sensors []string // nil until somebody asks
+}
+
+// prompts refuses a workload whose prompt file is not below the root. A stand-in of a parameter has braces.
+func (h *here) prompts(w plan.Workload) error {
+	for _, c := range w.Cases {
+		for _, p := range c.Prompts {
+			if p.File == "" || strings.Contains(p.File, "{") || !filepath.IsLocal(p.File) {
+				continue
+			}
+			st, err := os.Stat(filepath.Join(h.root, p.File))
+			switch {
+			case err == nil && st.IsDir():
+				return &diag.Error{Pos: w.Pos, Kind: diag.Workflow, Op: "workload", Msg: fmt.Sprintf("prompt file %q is a folder", p.File), Fix: "name a file in it"}
+			case errors.Is(err, fs.ErrNotExist):
+				return &diag.Error{Pos: w.Pos, Kind: diag.Workflow, Op: "workload", Msg: fmt.Sprintf("prompt file %q is not below the workflow's folder", p.File), Fix: h.nearFile(p.File)}
+			}
+		}
+	}
+	return nil
+}
+
+// nearFile is what to write instead of a file that is missing.
+func (h *here) nearFile(name string) string {
+	dir := filepath.Dir(name)
+	entries, _ := os.ReadDir(filepath.Join(h.root, dir))
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() && !strings.HasSuffix(e.Name(), ".star") {
+			names = append(names, e.Name())
+		}
+	}
+	if near := diag.Nearest(filepath.Base(name), names); near != "" {
+		return fmt.Sprintf("prompt_file(%q)", filepath.ToSlash(filepath.Join(dir, near)))
+	}
+	return fmt.Sprintf("write the prompt to %s beside the workflow, or say it: prompt = \"…\"", filepath.ToSlash(name))
+}
+
+// programs are the sides whose program is not here.
+func (h *here) programs(g *record.Group) (out []string) {
+	var order []string
+	sides := map[string][]string{}
+	missing := func(what, side string) {
+		if sides[what] == nil {
+			order = append(order, what)
+		}
+		sides[what] = append(sides[what], side)
+	}
+	for _, s := range g.Sides {
+		if len(s.Command.Argv) == 0 {
+			continue
+		}
+		name := s.Command.Argv[0]
+		switch {
+		case name == "" || strings.Contains(name, "{"):
+			continue
+		case strings.Contains(name, "/"):
+			path := name
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(cmp.Or(s.Command.Dir, h.root), path)
+			}
+			if strings.Contains(path, "{") {
+				continue
+			}
+			if _, err := os.Stat(path); err == nil {
+				continue
+			}
+			missing(fmt.Sprintf("program %s is not on this machine", name), s.Label)
+		default:
+			if _, err := exec.LookPath(name); err == nil {
+				continue
+			}
+			missing(fmt.Sprintf("program %s is not in PATH", name), s.Label)
+		}
+	}
+	for _, what := range order {
+		out = append(out, fmt.Sprintf("%s: in group %q %s cannot start here", what, g.Name, strings.Join(sides[what], ", ")))
+	}
+	return out
+}
+
+// needs are the sensors of an arm that this machine does not know. What a collector brings has names of its
+// own, so beside one only a near miss is told.
+func (h *here) needs(t run.Task) (out []string) {
+	for _, name := range t.Sensors {
+		if h.sensors == nil {
+			h.sensors = sensorsHere()
+		}
+		prefix, star := strings.CutSuffix(name, "*")
+		if strings.Contains(name, "{") || slices.ContainsFunc(h.sensors, func(s string) bool { return s == name || star && strings.HasPrefix(s, prefix) }) {
+			continue
+		}
+		w := fmt.Sprintf("group %q needs sensor %s, which this machine does not have", t.Group.Name, name)
+		near := diag.Nearest(name, h.sensors)
+		switch {
+		case near != "" && !star:
+			w += fmt.Sprintf(" (did you mean %s?)", near)
+		case len(t.Group.Collectors) > 0:
+			continue
+		default:
+			w += ": flow doctor --sensors lists them"
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// sensorsHere are the names of all sensors that flow knows on this machine, available or not.
+func sensorsHere() []string {
+	srcs := hardware.Open(hardware.Options{Proc: "/proc", Sys: "/sys", Now: machine.Monotonic, NVML: true})
+	out := []string{}
+	for _, s := range srcs {
+		for _, x := range s.Sensors() {
+			out = append(out, x.Name)
+		}
+		_ = s.Close()
+	}
+	return out
+}
