@@ -82,15 +82,34 @@ func (c *columns) lines(width int) []string {
 	out := c.row(c.head, in, w)
 	for _, r := range c.rows {
 		out = append(out, c.row(r, in, w)...)
+		line := "" // short cells share one
 		for _, i := range under {
+			cell := c.head[i] + ": " + r[i]
 			if r[i] == "" {
 				continue
 			}
-			indent := "    "
-			for _, l := range foldCell(c.head[i]+": "+r[i], width-6) {
-				out = append(out, indent+l)
-				indent = "      "
+			if line != "" && cellWidth(line)+2+cellWidth(cell) <= width-6 {
+				line += "; " + cell
+				continue
 			}
+			out = append(out, hanging("    ", line, width)...)
+			line = cell
+		}
+		out = append(out, hanging("    ", line, width)...)
+	}
+	return out
+}
+
+// hanging is text in lines of a width, the first indented, the others two columns further; nothing for "".
+func hanging(indent, text string, width int) []string {
+	if text == "" {
+		return nil
+	}
+	var out []string
+	for _, l := range foldCell(text, max(minFold, width-len(indent)-2)) {
+		out = append(out, indent+l)
+		if len(out) == 1 {
+			indent += "  "
 		}
 	}
 	return out

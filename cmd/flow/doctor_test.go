@@ -16,6 +16,7 @@ import (
 
 	"flow/builtins/hardware"
 	"flow/builtins/machine"
+	"flow/workflows/record"
 )
 
 var updatePages = flag.Bool("update-doctor", false, "write the doctor's pages anew")
@@ -159,6 +160,25 @@ func TestConditions(t *testing.T) {
 	for _, c := range (scene{cpus: 1, settings: map[string]hardware.Setting{}}).conditions() {
 		if c.State == condOK {
 			t.Errorf("without any value: %+v", c)
+		}
+	}
+}
+
+// The list of sensors has no box and stays inside 80 columns, however long a reason is.
+func TestSensorTableFits(t *testing.T) {
+	var b bytes.Buffer
+	sensorTable(&b, []record.Sensor{
+		{Name: "meminfo.swap_used_mib", Unit: "MiB", Source: "/proc/meminfo", Available: true},
+		{Name: "rapl.package_0_with_a_long_name.energy_j", Unit: "J", Source: "/sys/class/powercap/intel-rapl:0/energy_uj", Why: strings.Repeat("no permission ", 12), Fix: "sudo chmod a+r /sys/class/powercap/intel-rapl:0/energy_uj"},
+	})
+	for _, l := range strings.Split(b.String(), "\n") {
+		if cellWidth(l) > 80 || strings.ContainsAny(l, "│┌") {
+			t.Errorf("%d columns: %q", cellWidth(l), l)
+		}
+	}
+	for _, want := range []string{"yes", "no", "why not: no permission", "sudo chmod a+r"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, b.String())
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -80,6 +79,13 @@ func (s *shower) line(format string, args ...any) {
 	}
 }
 
+// para is a line that may be long.
+func (s *shower) para(format string, args ...any) {
+	for _, l := range hanging("  ", cellText(fmt.Sprintf(format, args...)), s.width) {
+		s.line("%s", l)
+	}
+}
+
 // rows prints a titled table, or nothing when it is empty. Numbers are given as text already.
 func (s *shower) rows(title string, t columns) {
 	if len(t.rows) == 0 {
@@ -125,18 +131,18 @@ func (s *shower) session(id string) error {
 		state += fmt.Sprintf(", resumed %d×", ses.Resumed)
 	}
 	s.line("session %s  %s  %s", ses.ID, ses.Workflow, state)
-	s.line("  started %s%s on %s", when(ses.WallStartNS), lasted(ses.WallStartNS, ses.WallEndNS), machineText(ses.Machine))
+	s.para("started %s%s on %s", when(ses.WallStartNS), lasted(ses.WallStartNS, ses.WallEndNS), machineText(ses.Machine))
 	if ses.Measurer != record.MeasurerReal {
-		s.line("  %s: nothing here was measured on a real engine %s", ses.Measurer, ses.Simulate)
+		s.para("%s: nothing here was measured on a real engine %s", ses.Measurer, ses.Simulate)
 	}
 	for _, k := range sortedNames(ses.Params) {
-		s.line("  %s = %s", k, ses.Params[k])
+		s.para("%s = %s", k, ses.Params[k])
 	}
 	if ses.Error != "" {
-		s.line("  error: %s", ses.Error)
+		s.para("error: %s", ses.Error)
 	}
 	for _, n := range ses.Notes {
-		s.line("  note: %s", n)
+		s.para("note: %s", n)
 	}
 	var rows [][]string
 	for _, g := range groups {
@@ -171,17 +177,17 @@ func (s *shower) group(id string) error {
 	if order == "" {
 		order = "alternating quads"
 	}
-	s.line("  %s of session %s, %s, at most %d blocks", g.Role, s.d.Short(s.ctx, g.SessionID), order, g.Cap)
-	s.line("  judged by %s (%s is better), smallest effect that counts %s", g.Primary, g.Better, pctText(g.MinEffect))
-	s.line("  started %s%s%s", when(g.WallStartNS), lasted(g.WallStartNS, g.WallEndNS), at(g.Pos))
+	s.para("%s of session %s, %s, at most %d blocks", g.Role, s.d.Short(s.ctx, g.SessionID), order, g.Cap)
+	s.para("judged by %s (%s is better), smallest effect that counts %s", g.Primary, g.Better, pctText(g.MinEffect))
+	s.para("started %s%s%s", when(g.WallStartNS), lasted(g.WallStartNS, g.WallEndNS), at(g.Pos))
 	if g.Reason != "" {
-		s.line("  why: %s", g.Reason)
+		s.para("why: %s", g.Reason)
 	}
 	if g.Stopped != "" {
-		s.line("  %s", report.EndedBy(g.Stopped))
+		s.para("%s", report.EndedBy(g.Stopped))
 	}
 	for _, w := range g.Warnings {
-		s.line("  warning: %s", report.Warning(w))
+		s.para("warning: %s", report.Warning(w))
 	}
 	var sides [][]string
 	for _, side := range g.Sides {
@@ -226,7 +232,13 @@ func (s *shower) group(id string) error {
 
 func (s *shower) groupArms(g *record.Group) {
 	var rows [][]string
+	last := ""
 	for _, a := range g.Arms {
+		why := a.Reason
+		if why != "" && why == last {
+			why = "as above"
+		}
+		last = a.Reason
 		block := "–"
 		if a.Block >= 0 {
 			block = strconv.Itoa(a.Block)
@@ -239,7 +251,7 @@ func (s *shower) groupArms(g *record.Group) {
 		if purpose == "measured" {
 			purpose = ""
 		}
-		rows = append(rows, []string{record.ArmName(a.Label, a.Seq), s.d.Short(s.ctx, a.ID), a.Label, block, attempt, purpose, a.Disposition, armValue(a, g.Primary), armValue(a, "ttft_ms"), a.Reason})
+		rows = append(rows, []string{record.ArmName(a.Label, a.Seq), s.d.Short(s.ctx, a.ID), a.Label, block, attempt, purpose, a.Disposition, armValue(a, g.Primary), armValue(a, "ttft_ms"), why})
 	}
 	s.rows("arms", columns{head: []string{"arm", "id", "side", "block", "attempt", "purpose", "disposition", g.Primary, "ttft_ms", "why"}, rows: rows, right: []int{3, 4, 7, 8}, below: []int{9, 8}})
 }
@@ -291,12 +303,12 @@ func (s *shower) arm(id string) error {
 	}
 	s.line("arm %s  %s, side %s  %s", a.ID, record.ArmName(a.Label, a.Seq), a.Label, a.Disposition)
 	if a.Reason != "" {
-		s.line("  why: %s", a.Reason)
+		s.para("why: %s", a.Reason)
 	}
-	s.line("  of group %s, block %d slot %d attempt %d, %s", s.d.Short(s.ctx, a.GroupID), a.Block, a.Slot, a.Attempt, a.Purpose)
-	s.line("  started %s, took %s, of it flow's own %s", when(a.WallStartNS), seconds(a.MonoEndNS-a.MonoStartNS), seconds(a.OverheadNS))
+	s.para("of group %s, block %d slot %d attempt %d, %s", s.d.Short(s.ctx, a.GroupID), a.Block, a.Slot, a.Attempt, a.Purpose)
+	s.para("started %s, took %s, of it flow's own %s", when(a.WallStartNS), seconds(a.MonoEndNS-a.MonoStartNS), seconds(a.OverheadNS))
 	for _, n := range a.Neighbours {
-		s.line("  neighbour: %s", n)
+		s.para("neighbour: %s", n)
 	}
 	if a.Process != nil {
 		s.process(a)
@@ -369,7 +381,7 @@ func (s *shower) process(a *record.Arm) {
 	if p.ReadyNS > 0 {
 		ready = ", ready after " + seconds(p.ReadyNS-p.LaunchNS)
 	}
-	s.line("  pid %d%s%s%s", p.Pid, ready, ended, at(p.Version))
+	s.para("pid %d%s%s%s", p.Pid, ready, ended, at(p.Version))
 }
 
 // tail is the end of the engine's log.
@@ -413,143 +425,4 @@ func foreignMetrics() []string {
 		out = append(out, m.Name)
 	}
 	return append(out, "vllm_pooled_itl_p50_ms", "vllm_pooled_itl_p99_ms")
-}
-
-// headline is the comparison that the verdict is about: the first on the primary metric.
-func headline(g *record.Group) *record.Comparison {
-	for i := range g.Comparisons {
-		if c := &g.Comparisons[i]; !c.Cost {
-			return c
-		}
-	}
-	return nil
-}
-
-func verdictText(g *record.Group) string {
-	if g.Verdict == "" {
-		return "unfinished"
-	}
-	return g.Verdict
-}
-
-// effectText is "+10.2 % [+9.1, +11.3]".
-func effectText(c *record.Comparison) string {
-	if c == nil || c.Estimate == nil {
-		return ""
-	}
-	e := c.Estimate
-	t := fmt.Sprintf("%+.2f %%", 100*e.Effect)
-	if e.Low != nil && e.High != nil {
-		t += fmt.Sprintf(" [%+.2f, %+.2f]", 100**e.Low, 100**e.High)
-	}
-	return t
-}
-
-func pctText(ratio float64) string {
-	return strconv.FormatFloat(100*ratio, 'g', 4, 64) + " %"
-}
-
-func percent(p *float64) string {
-	if p == nil {
-		return ""
-	}
-	return fmt.Sprintf("%+.2f %%", *p)
-}
-
-func medians(c *record.Comparison) string {
-	if c == nil || c.MedianControl == nil || c.MedianSide == nil {
-		return ""
-	}
-	return cellText(*c.MedianControl) + " → " + cellText(*c.MedianSide)
-}
-
-// armCounts is "8 ok, 1 invalid".
-func armCounts(g *record.Group) string {
-	count := map[string]int{}
-	for _, a := range g.Arms {
-		count[a.Disposition]++
-	}
-	var parts []string
-	for _, d := range []string{record.OK, record.Invalid, record.Failed, record.Infeasible, record.Interrupted, record.Superseded} {
-		if count[d] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", count[d], d))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-func armValue(a *record.Arm, metric string) string { return value(a.Metrics, metric) }
-
-// value is a metric's values, one a case.
-func value(ms []record.Metric, name string) string {
-	var parts []string
-	for _, m := range ms {
-		switch {
-		case m.Name != name:
-		case m.Value != nil:
-			parts = append(parts, cellText(*m.Value))
-		case m.Withheld != nil:
-			parts = append(parts, "withheld")
-		}
-	}
-	return strings.Join(parts, " / ")
-}
-
-func number(p *int) string {
-	if p == nil {
-		return ""
-	}
-	return strconv.Itoa(*p)
-}
-
-func when(wallNS int64) string {
-	return time.Unix(0, wallNS).UTC().Format("2006-01-02 15:04:05 UTC")
-}
-
-func lasted(from int64, to *int64) string {
-	if to == nil {
-		return ""
-	}
-	return ", took " + seconds(*to-from)
-}
-
-// seconds is a duration with three digits.
-func seconds(ns int64) string {
-	d := time.Duration(ns)
-	switch {
-	case d >= time.Minute:
-		return d.Round(time.Second).String()
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= time.Millisecond:
-		return d.Round(10 * time.Microsecond).String()
-	}
-	return d.String()
-}
-
-// at is ", X" where there is an X.
-func at(s string) string {
-	if s == "" {
-		return ""
-	}
-	return ", " + s
-}
-
-func machineText(m record.Machine) string {
-	parts := []string{m.Host}
-	for _, k := range []string{"cpu_model", "gpu0"} {
-		if m.Facts[k] != "" {
-			parts = append(parts, m.Facts[k])
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-func sortedNames(m map[string]string) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }

@@ -34,6 +34,9 @@ func Group(w io.Writer, g *record.Group, o Options) error {
 	p.arms(g)
 	for _, m := range g.Warnings {
 		_, once := normality(m) // once for a session, under its table
+		if what, why, ok := strings.Cut(m, " left out: "); ok && what != "" && p.said(why) {
+			continue
+		}
 		if !once && !p.told(m) && !(observed(m) && g.Design == "") && !rungs(m) {
 			p.note(Warning(m))
 		}

@@ -320,8 +320,9 @@ func verdictLine(g *groupFacts) string {
 	return b.String()
 }
 
-// view is the lines that are redrawn.
-func (s *state) view(now time.Time, unicode bool) []string {
+// view is the lines that are redrawn. Where the first is wider than cols, whole parts are left out, the least
+// told first, and then the group's name is cut: half a word says nothing.
+func (s *state) view(now time.Time, unicode bool, cols int) []string {
 	sep := " | "
 	if unicode {
 		sep = " · "
@@ -347,6 +348,20 @@ func (s *state) view(now time.Time, unicode bool) []string {
 		}
 	}
 	first = append(first, dur(now.Sub(s.began))+" elapsed")
+	wide := func() int { return text.StringWidthWithoutEscSequences(strings.Join(first, sep)) - cols }
+	if wide() > 0 && len(first) > 1 {
+		first = first[:len(first)-1] // elapsed
+	}
+	if n := len(first) - 1; wide() > 0 && n > 1 && strings.HasSuffix(first[n], " left") {
+		first[n] = strings.TrimPrefix(first[n], "at most ")
+	}
+	if over := wide(); over > 0 && len(first) > 1 {
+		room := max(8, text.StringWidthWithoutEscSequences(first[0])-over)
+		first[0] = cut(first[0], room)
+		if n := len(first) - 1; wide() > 0 && strings.HasSuffix(first[n], " left") {
+			first = first[:n]
+		}
+	}
 	out := []string{strings.Join(first, sep)}
 	if s.last != "" {
 		out = append(out, "last: "+s.last)

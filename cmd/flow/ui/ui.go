@@ -221,7 +221,7 @@ func (l *Live) redraw() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	cols, _ := l.o.Size()
-	view := l.state.view(l.o.Now(), l.look.Unicode)
+	view := l.state.view(l.o.Now(), l.look.Unicode, cols-1)
 	l.erase()
 	for _, s := range view {
 		_, _ = io.WriteString(l.err, cut(s, cols-1)+"\n")

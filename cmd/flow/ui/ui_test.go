@@ -378,3 +378,28 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
+
+// Where the line is too long, whole parts of it go: no word is cut in the middle, and the step stays.
+func TestViewFits(t *testing.T) {
+	g := group()
+	g.Name = "screen a-lever-with-a-long-name"
+	now := time.Unix(100, 0)
+	s := state{began: now.Add(-6 * time.Second), stepAt: now.Add(-4500 * time.Millisecond), armAt: now.Add(-5 * time.Second), step: "measure", secs: []float64{12}}
+	s.group = groupOf(record.Event{GroupOf: g})
+	s.arm = armOf(record.Event{ArmOf: arm("B", 1, "", 0)})
+	for cols, want := range map[int][]string{
+		200: {"screen a-lever-with-a-long-name", "measure 4.5s", "at most", "6.0s elapsed"},
+		79:  {"screen a-lever-with-a-long-name", "measure 4.5s", " left"},
+		60:  {"...", "measure 4.5s"},
+	} {
+		line := s.view(now, false, cols)[0]
+		if len(line) > cols || strings.HasSuffix(line, "...") {
+			t.Errorf("at %d: got %q, %d columns", cols, line, len(line))
+		}
+		for _, w := range want {
+			if !strings.Contains(line, w) {
+				t.Errorf("at %d: %q is not in %q", cols, w, line)
+			}
+		}
+	}
+}
