@@ -171,8 +171,8 @@ func (p *page) primary(g *record.Group) {
 	}
 	for _, m := range g.Warnings {
 		if rungs(m) {
-			_, each, _ := strings.Cut(m, "so that ")
-			p.wrapped(4, "", p.sign(oneLine(each)))
+			_, each, _ := strings.Cut(m, "so that each ")
+			p.wrapped(4, "", p.sign("each rung "+oneLine(each)))
 		}
 	}
 	for _, c := range cs {

@@ -401,7 +401,7 @@ func TestRungsStandWithTheEffects(t *testing.T) {
 	g := ladder()
 	g.Warnings = []string{"rungs share controls, so that each has over the one before it, at 95 %: S2 over S1 -0.95 % [-1.5 %, -0.4 %] (correlation 0.17)"}
 	text := oneLine(string(render(t, g, Options{})))
-	each, published := strings.Index(text, "each has over the one before it, at 95 %: S2 over S1 -0.95 %"), strings.Index(text, "as the field publishes it")
+	each, published := strings.Index(text, "each rung has over the one before it, at 95 %: S2 over S1 -0.95 %"), strings.Index(text, "as the field publishes it")
 	if each < 0 || each > published || strings.Contains(text, "rungs share controls") {
 		t.Errorf("got\n%s", text)
 	}
