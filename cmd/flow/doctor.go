@@ -68,6 +68,7 @@ can be sampled, and for the others why not and how to get them. "flow doc machin
 // sensorTable is every sensor on a line.
 func sensorTable(w io.Writer, sensors []record.Sensor) {
 	t := columns{head: []string{"sensor", "unit", "available", "source", "why not"}, below: []int{4}}
+	last := "" // said once for the sensors in a row that share it
 	for _, s := range sensors {
 		says, why := "yes", ""
 		if !s.Available {
@@ -75,6 +76,11 @@ func sensorTable(w io.Writer, sensors []record.Sensor) {
 			if s.Fix != "" {
 				why += "; " + s.Fix
 			}
+		}
+		if why != "" && why == last {
+			says, why = "no, as above", ""
+		} else {
+			last = why
 		}
 		t.add(s.Name, s.Unit, says, s.Source, why)
 	}

@@ -58,7 +58,7 @@ ID is an id, the beginning of one, or "last" for the newest session.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the records as they are")
-	cmd.Flags().BoolVar(&all, "all", false, "of an arm, show metrics by the definitions of other tools as well")
+	cmd.Flags().BoolVar(&all, "all", false, "of an arm, show metrics by the definitions of other tools as well, and the rules of all")
 	return cmd
 }
 
@@ -68,7 +68,7 @@ type shower struct {
 	d      *db.DB
 	w      io.Writer
 	asJSON bool
-	all    bool // metrics by the definitions of other tools, too
+	all    bool // metrics by the definitions of other tools, too, and rules
 	width  int
 	err    error // the first error of w
 }
@@ -320,25 +320,6 @@ func (s *shower) arm(id string) error {
 	}
 	s.rows("requests", columns{head: []string{"#", "case", "mark", "status", "ttft_ms", "decode_tok_s", "prompt", "completion", "cached", "frames", "finish", "text", "error"}, rows: rows, right: []int{0, 4, 5, 6, 7, 8, 9}, below: []int{12, 11, 9, 10}})
 	rows = nil
-	foreign, hidden := foreignMetrics(), 0
-	for _, m := range a.Metrics {
-		if !s.all && slices.Contains(foreign, m.Name) {
-			hidden++
-			continue
-		}
-		v := "not measured"
-		if m.Value != nil {
-			v = cellText(*m.Value)
-		} else if m.Withheld != nil {
-			v = "withheld (" + cellText(*m.Withheld) + ")"
-		}
-		rows = append(rows, []string{m.Name, m.Case, v, m.Unit, m.Source, m.Rule, m.Why})
-	}
-	s.rows("metrics", columns{head: []string{"metric", "case", "value", "unit", "source", "rule", "why"}, rows: rows, right: []int{2}, below: []int{6, 5}})
-	if hidden > 0 {
-		s.line("  and %d by the definitions of other tools: flow show %s --all", hidden, s.d.Short(s.ctx, a.ID))
-	}
-	rows = nil
 	for _, f := range a.Findings {
 		rows = append(rows, findingRow(f))
 	}
@@ -352,6 +333,29 @@ func (s *shower) arm(id string) error {
 		rows = append(rows, []string{e.Lever, found, e.Kind, e.What, e.When, e.Observed, e.Error})
 	}
 	s.rows("evidence", columns{head: []string{"lever", "found", "kind", "asked for", "at", "seen", "error"}, rows: rows, below: []int{6}})
+	rows = nil
+	foreign, hidden := foreignMetrics(), 0
+	for _, m := range a.Metrics {
+		if !s.all && slices.Contains(foreign, m.Name) {
+			hidden++
+			continue
+		}
+		v := "not measured"
+		if m.Value != nil {
+			v = cellText(*m.Value)
+		} else if m.Withheld != nil {
+			v = "withheld (" + cellText(*m.Withheld) + ")"
+		}
+		rule := m.Rule
+		if !s.all {
+			rule = ""
+		}
+		rows = append(rows, []string{m.Name, m.Case, v, m.Unit, m.Source, rule, m.Why})
+	}
+	s.rows("metrics", columns{head: []string{"metric", "case", "value", "unit", "source", "rule", "why"}, rows: rows, right: []int{2}, below: []int{6, 5}})
+	if hidden > 0 {
+		s.line("  and %d by the definitions of other tools, and the rule of each: flow show %s --all", hidden, s.d.Short(s.ctx, a.ID))
+	}
 	rows = nil
 	for _, p := range a.Steps {
 		rows = append(rows, []string{p.Name, seconds(p.EndNS - p.StartNS)})
