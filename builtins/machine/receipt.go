@@ -106,7 +106,7 @@ func (d *Digester) Verify(ctx context.Context, path string, o ReceiptOptions) (R
 	file := filepath.Join(dir, hex.EncodeToString(sum[:16])+".json")
 	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return out, err
+		return out, &diag.Error{Kind: diag.Machine, Op: "receipt", Err: err, Fix: "set XDG_STATE_HOME to a folder that can be written"}
 	}
 	defer lock.Close()
 	if err := flock(lock, unix.LOCK_EX|unix.LOCK_NB); err != nil {
@@ -150,10 +150,13 @@ func (d *Digester) Verify(ctx context.Context, path string, o ReceiptOptions) (R
 	now.SHA256, now.WallNS, now.Offset, now.State, now.Before, now.Was = out.SHA256, out.WallNS, 0, nil, "", ""
 	if time.Since(after.ModTime()) < racy {
 		out.Warning = "it was written a moment ago: a session will read it again"
-		return out, os.Remove(file)
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return out, &diag.Error{Kind: diag.Machine, Op: "receipt", Err: err, Fix: "set XDG_STATE_HOME to a folder that can be written"}
+		}
+		return out, nil // nothing is kept of a short file that was never verified before
 	}
 	if err := now.save(file); err != nil {
-		return out, err
+		return out, &diag.Error{Kind: diag.Machine, Op: "receipt", Err: err, Fix: "make room where flow keeps its state, or set XDG_STATE_HOME"}
 	}
 	d.keep(after, out.SHA256)
 	if err := d.CacheError(); err != nil {

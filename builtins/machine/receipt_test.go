@@ -166,3 +166,24 @@ func TestDiskOf(t *testing.T) {
 		}
 	}
 }
+
+// A file written a moment ago is verified, and nothing of it is kept: its time of change could not tell
+// another write.
+func TestReceiptOfAYoungFile(t *testing.T) {
+	dir := t.TempDir()
+	path, state := filepath.Join(dir, "model.gguf"), filepath.Join(dir, "state")
+	for range 2 {
+		if err := os.WriteFile(path, []byte("weights"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		young := time.Now().Add(time.Minute) // young however slow this machine is
+		if err := os.Chtimes(path, young, young); err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256([]byte("weights"))
+		r, err := NewDigester("", filepath.Join(state, "digests.json")).Verify(t.Context(), path, ReceiptOptions{State: state})
+		if err != nil || r.SHA256 != hex.EncodeToString(sum[:]) || !strings.Contains(r.Warning, "a moment ago") || r.Known {
+			t.Fatalf("got %+v, %v, want its digest and a warning", r, err)
+		}
+	}
+}
