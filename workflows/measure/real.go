@@ -69,6 +69,14 @@ func NewReal(o RealOptions) (*Real, error) {
 	if o.LockDir == "" {
 		o.LockDir = machine.DefaultLockDir()
 	}
+	// An engine runs in a folder of its own, from which a relative path would lead elsewhere.
+	for _, dir := range []*string{&o.Work, &o.StateDir, &o.LockDir} {
+		abs, err := filepath.Abs(*dir)
+		if err != nil {
+			return nil, &diag.Error{Kind: diag.Machine, Op: "folder " + *dir, Err: err, Fix: "start flow from a folder that exists"}
+		}
+		*dir = abs
+	}
 	if err := os.MkdirAll(o.StateDir, 0o755); err != nil {
 		return nil, &diag.Error{Kind: diag.Machine, Op: "state folder", Err: err, Fix: "set XDG_STATE_HOME to a folder that can be written"}
 	}

@@ -200,6 +200,9 @@ func (s *Session) disposeLaunch(a *record.Arm, h *arm, le *LaunchError) error {
 	if a.Process == nil && le.LogTail != "" {
 		a.Process = &record.Process{LogTail: le.LogTail}
 	}
+	if kind, ok := diag.KindOf(le); ok && kind == diag.Bug {
+		return le // a mistake of flow says nothing about a side
+	}
 	if !le.Permanent {
 		return nil
 	}
