@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,6 +38,8 @@ or written, and no file that a workflow names is read, so it is safe on a strang
 			if err != nil {
 				return err
 			}
+			// A short life with much to allocate: collecting less often takes a fifth off it.
+			debug.SetGCPercent(400)
 			var first error
 			for _, f := range files {
 				r, err := check(cmd.Context(), f, params)
@@ -114,10 +118,16 @@ func check(ctx context.Context, file string, params map[string]string) (c *check
 		c.Library, c.OK = true, true
 		return c, nil
 	}
-	for _, verdict := range forced {
-		n, err := rehearse(ctx, w, verdict)
-		if err != nil {
-			return c, err
+	// The walks are independent and touch nothing: globals are frozen. The first verdict's error is told.
+	walks, errs := make([]*counting, len(forced)), make([]error, len(forced))
+	var done sync.WaitGroup
+	for i, verdict := range forced {
+		done.Go(func() { walks[i], errs[i] = rehearse(ctx, w, verdict) })
+	}
+	done.Wait()
+	for i, n := range walks {
+		if errs[i] != nil {
+			return c, errs[i]
 		}
 		c.Groups = max(c.Groups, n.groups)
 		for _, w := range n.warnings {

@@ -193,10 +193,9 @@ func (s *Session) blocks(ctx context.Context, r *groupRun) error {
 		most = 1 // every function of the group is called within one block, and the verdict is given
 	}
 	for b := 0; b < most; b++ {
-		if err := s.block(ctx, r, b); err != nil {
+		if err := s.block(ctx, r, b); err != nil { // it ends judged
 			return err
 		}
-		s.judge(r)
 		if r.g.Verdict == record.Infeasible {
 			return &errEnd{"infeasible"}
 		}
