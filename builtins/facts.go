@@ -24,7 +24,8 @@ type fact struct {
 	v     reflect.Value // a struct
 	env   *Env
 	more  map[string]func() starlark.Value
-	shown string // what is printed inside the parentheses
+	shown string                  // what is printed inside the parentheses
+	hide  func(name string) error // why a field may not be read here; nil: all may
 }
 
 var (
@@ -104,6 +105,11 @@ func (f *fact) Digest() (string, error) { return plan.Sum([]any{f.kind, f.v.Inte
 
 // Attr reads a field.
 func (f *fact) Attr(name string) (starlark.Value, error) {
+	if f.hide != nil {
+		if err := f.hide(name); err != nil {
+			return nil, err
+		}
+	}
 	if get, ok := f.more[name]; ok {
 		return get(), nil
 	}

@@ -23,9 +23,9 @@ type RecordField struct{ Name, Doc string }
 // Records are the kinds of records that workflows read.
 func Records() []Record {
 	env := NewEnv()
-	group := newGroupRecord(env, &record.Group{}, false)
+	group := newGroupRecord(env, &record.Group{}, view{})
 	comparison := comparisonRecord(env, &record.Comparison{}).(*fact)
-	arm := armOf(env, &record.Arm{}, nil, false)
+	arm := armOf(env, &record.Arm{}, nil, view{})
 	fields := func(names []string, docs map[string]string) []RecordField {
 		var out []RecordField
 		for _, n := range names {

@@ -198,7 +198,7 @@ func checkOf(l *script.Loader, g plan.Gate, fn starlark.Callable) plan.Check {
 		if g.Scope != "arm" {
 			f.Scope = g.Scope
 		}
-		v, err := l.Call(ctx, armWhat("gate", g.Name, a), fn, starlark.Tuple{newArmRecord(envOf(l), a, true)}, nil)
+		v, err := l.Call(ctx, armWhat("gate", g.Name, a), fn, starlark.Tuple{newArmRecord(envOf(l), a)}, nil)
 		if err != nil {
 			return f, err
 		}

@@ -106,7 +106,11 @@ func metricArg(c *Call) (*record.Metric, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := c.Recv.(*armRecord).a
+	r := c.Recv.(*armRecord)
+	if err := r.look(r.a.Group, name, "its metric "+name); err != nil {
+		return nil, err
+	}
+	a := r.a
 	for i, m := range a.Metrics {
 		if m.Name == name && m.Case == k {
 			return &a.Metrics[i], nil
@@ -184,18 +188,18 @@ func samplesArg(c *Call) ([]record.Sample, error) {
 // armRecord is an arm's record.
 type armRecord struct {
 	*fact
-	a       *record.Arm
-	env     *Env
-	samples bool // samples and the log are at hand: not in results, which must replay
+	a   *record.Arm
+	env *Env
+	view
 }
 
-// newArmRecord wraps an arm with its group so far.
-func newArmRecord(env *Env, a *record.Arm, samples bool) *armRecord {
-	return armOf(env, a, a.Group, samples)
+// newArmRecord wraps an arm with its group so far, for a gate.
+func newArmRecord(env *Env, a *record.Arm) *armRecord {
+	return armOf(env, a, a.Group, view{samples: true})
 }
 
-func armOf(env *Env, a *record.Arm, g *record.Group, samples bool) *armRecord {
-	r := &armRecord{fact: newFact(env, "arm", a), a: a, env: env, samples: samples}
+func armOf(env *Env, a *record.Arm, g *record.Group, w view) *armRecord {
+	r := &armRecord{fact: newFact(env, "arm", a), a: a, env: env, view: w}
 	r.shown = fmt.Sprintf("%d, side %s, %s", a.Seq, a.Label, or(a.Disposition, "not judged"))
 	side := sideOf(g, a.Label)
 	r.more = map[string]func() starlark.Value{
@@ -207,14 +211,24 @@ func armOf(env *Env, a *record.Arm, g *record.Group, samples bool) *armRecord {
 			if g == nil {
 				return starlark.None
 			}
-			return newGroupRecord(env, g, samples)
+			return newGroupRecord(env, g, w)
 		},
 		"log": func() starlark.Value {
-			if !samples || a.Process == nil || a.Process.Log == "" {
+			if !w.samples || a.Process == nil || a.Process.Log == "" {
 				return starlark.None
 			}
 			return text(a.Process.Log)
 		},
+	}
+	if w.blind != "" {
+		r.hide = w.hides("an arm", "requests", "log", "load")
+		r.more["metrics"] = func() starlark.Value {
+			out := make([]starlark.Value, len(a.Metrics))
+			for i := range a.Metrics {
+				out[i] = w.metric(env, g, a.Metrics[i])
+			}
+			return frozen(out)
+		}
 	}
 	return r
 }
@@ -275,8 +289,11 @@ type groupRecord struct {
 	g *record.Group
 }
 
-func newGroupRecord(env *Env, g *record.Group, samples bool) *groupRecord {
+func newGroupRecord(env *Env, g *record.Group, w view) *groupRecord {
 	r := &groupRecord{fact: newFact(env, "group", g), g: g}
+	if w.blind != "" {
+		r.hide = w.hides("the group", "effect", "low", "high", "comparisons", "verdict", "reason")
+	}
 	r.shown = fmt.Sprintf("%q, %s", g.Name, or(g.Verdict, "under way"))
 	first := firstComparison(g)
 	estimate := func(pick func(*record.Estimate) starlark.Value) func() starlark.Value {
@@ -286,7 +303,7 @@ func newGroupRecord(env *Env, g *record.Group, samples bool) *groupRecord {
 		"arms": func() starlark.Value {
 			out := make([]starlark.Value, len(g.Arms))
 			for i, a := range g.Arms {
-				out[i] = armOf(env, a, g, samples)
+				out[i] = armOf(env, a, g, w)
 			}
 			return frozen(out)
 		},

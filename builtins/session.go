@@ -177,7 +177,7 @@ func sessionRun(c *Call) (starlark.Value, error) {
 	}
 	out := make([]starlark.Value, len(results))
 	for i, g := range results {
-		out[i] = newGroupRecord(c.env, g, false)
+		out[i] = newGroupRecord(c.env, g, view{})
 	}
 	if one {
 		if len(out) != 1 {

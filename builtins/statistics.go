@@ -145,7 +145,7 @@ func statsFamily() Family {
 		statsBuiltin("decided", "The reason why the group's primary metric is decided at this look, or None: group-sequential over the group's cap.", `stop("decided", check = lambda group: stats.decided(group), sequential = True)`, func(c *Call) (starlark.Value, error) {
 			return c.groupRule(c.env.decided())
 		}),
-		statsBuiltin("hopeless", "The reason why the group can no longer show a gain of min_effect, or None.", `stop("hopeless", check = lambda group: stats.hopeless(group))`, func(c *Call) (starlark.Value, error) {
+		statsBuiltin("hopeless", "The reason why the group can no longer show a gain of min_effect, or None.", `stop("hopeless", check = lambda group: stats.hopeless(group), sequential = True, each_arm = True)`, func(c *Call) (starlark.Value, error) {
 			return c.groupRule(c.env.hopeless())
 		}),
 	}, append(lookingBuiltins(), manyBuiltins()...)...)}
@@ -159,8 +159,8 @@ func statsBuiltin(name, doc, example string, f func(*Call) (starlark.Value, erro
 	}
 	return Builtin{Name: "stats." + name, Doc: doc, Example: example, Func: func(c *Call) (starlark.Value, error) {
 		if c.describe == nil && !anytime {
-			if stop, ok := c.context().Value(inStop{}).(string); ok {
-				return nil, c.Errorf("use stats.decided(group), or stats.quad_e(quads, t) for open-ended runs", "is not valid at every look, and stop %q looks after every block", stop)
+			if stop, ok := c.context().Value(inStop{}).(asking); ok {
+				return nil, c.Errorf("use stats.decided(group), or stats.quad_e(quads, t) for open-ended runs", "is not valid at every look, and stop %q looks after every block", stop.name)
 			}
 		}
 		return f(c)
@@ -192,6 +192,9 @@ func (c *Call) groupRule(rule func(*record.Group) string) (starlark.Value, error
 		return nil
 	})}); err != nil {
 		return nil, err
+	}
+	if stop, ok := c.context().Value(inStop{}).(asking); ok && stop.blind != "" {
+		return nil, peeked(stop.blind, c.Name)
 	}
 	if rule == nil {
 		return nil, fmt.Errorf("%s: nothing was wired to judge with", c.Name)

@@ -32,7 +32,9 @@ func stopFamily() Family {
 	return Family{"Stops", "What ends a group early.", []Builtin{{
 		Name: "stop",
 		Doc: "A condition that ends a group early. Its check gets the record of the group after each block and returns a reason to end it, or None. " +
-			"A check that looks at results must say sequential = True, so that intervals pay for the looks; what is not valid at every look raises.",
+			"A check that looks at results must say sequential = True, so that intervals pay for the looks; what is not valid at every look raises. " +
+			"Without it effect, low, high, comparisons, verdict and reason of the group raise, and so do requests, log, load and the metrics of its arms, " +
+			"but for *.energy_j, which budgets need (unless it is the primary metric). Arms, blocks, dispositions, times and sensors may always be read.",
 		Example: `def _enough(group):
     return "four arms are enough" if len(group.arms) >= 4 else None
 
@@ -48,7 +50,7 @@ func stopCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "name", Required: true, Into: nonEmpty(&s.Name), Doc: "what reports say ended the group"},
 		value.Param{Name: "check", Default: "None", Into: value.Callable(&check), Doc: "function of the group's record: a reason to end it, or None to go on; needed unless cap is given"},
 		value.Param{Name: "cap", Default: "None", Into: value.Int(&s.Cap), Doc: "the most blocks the group may take"},
-		value.Param{Name: "sequential", Default: "False", Into: value.Bool(&s.Sequential), Doc: "the check looks at results: intervals are printed at the level of its looks"},
+		value.Param{Name: "sequential", Default: "False", Into: value.Bool(&s.Sequential), Doc: "the check looks at results, which it may not read otherwise: intervals are printed at the level of its looks"},
 		value.Param{Name: "each_arm", Default: "False", Into: value.Bool(&s.EachArm), Doc: "ask after every arm too, not only after a block: for a rule that may end a block in its middle"},
 		value.Param{Name: "params", Default: "{}", Into: jsonObject(&s.Params), Example: `{"blocks": 4}`, Doc: "thresholds, stored with the group as they stood"},
 	)
@@ -71,13 +73,16 @@ func stopCall(c *Call) (starlark.Value, error) {
 	return &Decl[plan.Stop]{stopKind, s}, nil
 }
 
-// inStop marks the context of a stop's check with its name, for functions that are not valid there.
+// inStop marks the context of a stop's check, for functions that are not valid there.
 type inStop struct{}
+
+// asking is the stop that the mark holds.
+type asking struct{ name, blind string }
 
 func ruleOf(l *script.Loader, s plan.Stop, fn starlark.Callable) plan.Rule {
 	return func(ctx context.Context, g *record.Group) (string, error) {
 		what := fmt.Sprintf("stop %q of group %q", s.Name, g.Name)
-		v, err := l.Call(context.WithValue(ctx, inStop{}, s.Name), what, fn, starlark.Tuple{newGroupRecord(envOf(l), g, true)}, nil)
+		v, err := l.Call(context.WithValue(ctx, inStop{}, asking{s.Name, blindName(s)}), what, fn, starlark.Tuple{newGroupRecord(envOf(l), g, view{samples: true, blind: blindName(s)})}, nil)
 		if err != nil {
 			return "", err
 		}
