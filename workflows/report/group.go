@@ -324,6 +324,8 @@ func (p *page) costs(g *record.Group) {
 		limit, has := g.Costs[c.Metric]
 		state := "reported only"
 		switch {
+		case c.CostBroken && !shownBeyond(c.Estimate, limit):
+			state = "beyond the limit of " + pct(limit, 1) + ", not shown"
 		case c.CostBroken:
 			state = "BROKEN, limit " + pct(limit, 1)
 		case has && c.Estimate == nil:
@@ -347,6 +349,14 @@ func (p *page) costs(g *record.Group) {
 			p.wrapped(4, "", p.sign(rangeWords(l)))
 		}
 	}
+}
+
+// shownBeyond: the whole interval lies beyond the limit, on the side of the estimate.
+func shownBeyond(e *record.Estimate, limit float64) bool {
+	if e == nil || e.Low == nil || e.High == nil {
+		return false
+	}
+	return e.Effect > limit && *e.Low > limit || e.Effect < limit && *e.High < limit
 }
 
 // arms says how many counted and lists those that do not, with the reason.

@@ -416,3 +416,19 @@ func TestControlCharacters(t *testing.T) {
 		t.Errorf("got %q", text)
 	}
 }
+
+// A cost that is beyond its limit by its estimate alone is not called broken.
+func TestCostBeyondIsNotShown(t *testing.T) {
+	for _, tc := range []struct {
+		low, high, limit float64
+		want             bool
+	}{{.06, .1, .05, true}, {.02, .14, .05, false}, {-.1, -.06, -.05, true}, {-.14, -.02, -.05, false}} {
+		e := &record.Estimate{Effect: (tc.low + tc.high) / 2, Low: &tc.low, High: &tc.high}
+		if got := shownBeyond(e, tc.limit); got != tc.want {
+			t.Errorf("%v to %v against %v: got %v", tc.low, tc.high, tc.limit, got)
+		}
+	}
+	if shownBeyond(nil, .05) || shownBeyond(&record.Estimate{Effect: .1}, .05) {
+		t.Error("shown without an interval")
+	}
+}
