@@ -63,6 +63,10 @@ func (h *handle) AttrNames() []string {
 
 // SessionValue is what main gets. From here on print is silent while results come from the journal.
 func SessionValue(l *script.Loader, s Session) starlark.Value {
+	value := &handle{name: "session", impl: s, env: envOf(l)}
+	if l.Print == nil {
+		return value // nothing prints: several sessions may share the loader at once
+	}
 	type printer = func(diag.Pos, string)
 	const key = "builtins.print"
 	if l.Locals == nil {
@@ -78,7 +82,7 @@ func SessionValue(l *script.Loader, s Session) starlark.Value {
 			plain(pos, msg)
 		}
 	}
-	return &handle{name: "session", impl: s, env: envOf(l)}
+	return value
 }
 
 // effect gives an error of an effect the user's line, when it is one of ours without a place. Others pass as they are: they
