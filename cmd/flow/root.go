@@ -67,6 +67,12 @@ command line is wrong; 3 the machine is wrong; 4 stopped early, resumable; 70 a 
 		SuggestionsMinimumDistance: 2,
 		Args:                       knownVerb,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if a.dbPath == "" {
+				return usage("--db", "got an empty name, want a file", "--db flow.db")
+			}
+			return nil
+		},
 	}
 	root.PersistentFlags().StringVar(&a.dbPath, "db", a.dbPath, "database file (or FLOW_DB)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
