@@ -61,6 +61,9 @@ func Open(ctx context.Context, path string) (*DB, error) {
 			return nil, &diag.Error{Kind: diag.Machine, Op: "open database", Msg: "no folder for " + path, Err: plainPathError(err),
 				Fix: "make the folder, or name another file with --db or FLOW_DB"}
 		}
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+			return nil, notRegular(path)
+		}
 	}
 	w, err := pool(dsn(path, true), nil)
 	if err != nil {
@@ -87,9 +90,12 @@ func Open(ctx context.Context, path string) (*DB, error) {
 // once.
 func OpenReadOnly(ctx context.Context, path string) (*DB, error) {
 	d := &DB{Now: wallNow, path: path, readOnly: true}
-	if _, err := os.Stat(path); err != nil {
+	switch info, err := os.Stat(path); {
+	case err != nil:
 		return nil, &diag.Error{Kind: diag.Workflow, Op: "open database", Msg: "no database " + path, Err: plainPathError(err),
 			Fix: "run a workflow first, or name the file with --db or FLOW_DB"}
+	case !info.Mode().IsRegular():
+		return nil, notRegular(path)
 	}
 	r, err := readers(path)
 	if err != nil {
@@ -115,6 +121,11 @@ func OpenReadOnly(ctx context.Context, path string) (*DB, error) {
 		}
 	}
 	return d, nil
+}
+
+// notRegular refuses what SQLite would wait for, as a FIFO, or read without end.
+func notRegular(path string) error {
+	return &diag.Error{Kind: diag.Workflow, Op: "open database", Msg: path + " is not a regular file", Fix: "name a database file with --db or FLOW_DB"}
 }
 
 // plainPathError is the cause of a path error without the path, which the message has already.

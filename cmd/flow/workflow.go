@@ -46,6 +46,9 @@ func loadWorkflow(ctx context.Context, path string, o loadOptions) (*workflow, e
 	if st.IsDir() {
 		return nil, usage("workflow", path+" is a folder, want a .star file", "")
 	}
+	if !st.Mode().IsRegular() {
+		return nil, usage("workflow", path+" is not a regular file", "name a .star file")
+	}
 	w := &workflow{path: path}
 	if w.root, w.label, err = labelOf(path); err != nil {
 		return nil, err
@@ -81,6 +84,11 @@ type unknownParamError struct{ error }
 func (e *unknownParamError) Unwrap() error { return e.error }
 
 func noFile(path string, err error) error {
+	if !filepath.IsAbs(path) {
+		if _, gone := os.Getwd(); gone != nil {
+			return gone // every relative name is missing there
+		}
+	}
 	cause := err
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

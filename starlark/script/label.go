@@ -1,6 +1,7 @@
 package script
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -74,8 +75,13 @@ func (l *Loader) read(label string) (*file, error) {
 	if fsys == nil {
 		return fail(fmt.Sprintf("no file %q: %s is not set", label, where), "", nil)
 	}
-	if info, err := fs.Stat(fsys, name); err == nil && info.Size() > maxSourceSize {
-		return fail(fmt.Sprintf("%q has %d bytes, want at most %d", label, info.Size(), maxSourceSize), "keep data in files of their own", nil)
+	if info, err := fs.Stat(fsys, name); err == nil {
+		switch {
+		case !info.IsDir() && !info.Mode().IsRegular(): // opening a FIFO waits for ever, and a device never ends
+			return fail(fmt.Sprintf("%q is not a regular file", label), "name a .star file", nil)
+		case info.Size() > maxSourceSize:
+			return fail(fmt.Sprintf("%q has %d bytes, want at most %d", label, info.Size(), maxSourceSize), "keep data in files of their own", nil)
+		}
 	}
 	text, err := fs.ReadFile(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,6 +94,7 @@ func (l *Loader) read(label string) (*file, error) {
 		}
 		return fail(fmt.Sprintf("cannot read %q", label), "", err)
 	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin UTF-8 with it; it says nothing
 	sum := sha256.Sum256(text)
 	f := &file{Source: Source{Label: label, SHA256: hex.EncodeToString(sum[:]), Text: string(text)}}
 	f.lines = strings.Split(f.Text, "\n")
