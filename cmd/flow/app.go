@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -43,6 +44,8 @@ func main1(ctx context.Context, a *app, args []string) int {
 	if hidden, ok := hiddenVerb(args); ok {
 		return hidden(args[1:], a.stdout, a.stderr)
 	}
+	out := &output{w: a.stdout}
+	a.stdout = out
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
@@ -53,10 +56,17 @@ func main1(ctx context.Context, a *app, args []string) int {
 		err = a.helpErr
 	}
 	if err == nil {
+		err = out.failed()
+	}
+	if err == nil {
 		return 0
 	}
 	if errors.Is(err, syscall.EPIPE) {
 		return 0 // whoever read the output has seen enough
+	}
+	var call *os.SyscallError
+	if _, ok := diag.KindOf(err); !ok && errors.As(err, &call) && call.Syscall == "getwd" {
+		err = &diag.Error{Kind: diag.Machine, Op: "working folder", Err: err, Fix: "it was deleted or moved: change to one that is there"}
 	}
 	var exit *exitError
 	if errors.As(err, &exit) {
@@ -70,6 +80,43 @@ func main1(ctx context.Context, a *app, args []string) int {
 		return k.ExitCode()
 	}
 	return diag.Bug.ExitCode()
+}
+
+// output is standard output. It remembers that something could not be written, because a session does not
+// end for that and most of what prints does not ask: the command ends with 3 instead of 0.
+type output struct {
+	w   io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.w.Write(b)
+	if err == nil {
+		return n, nil
+	}
+	if !errors.Is(err, syscall.EPIPE) {
+		err = &diag.Error{Kind: diag.Machine, Op: "standard output", Err: err, Fix: "make room where the output goes, or send it elsewhere"}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.err == nil {
+			o.err = err
+		}
+	}
+	return n, err
+}
+
+// failed is the first error but a reader that went away.
+func (o *output) failed() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+// File is the stream itself, for questions about a terminal; nil where it is none of the system's.
+func (o *output) File() *os.File {
+	f, _ := o.w.(*os.File)
+	return f
 }
 
 // usage marks a mistake on the command line: exit code 2.

@@ -96,7 +96,7 @@ func askSQL(ctx context.Context, a *app, query string, limit int, write func(io.
 		t.Rows = t.Rows[:limit]
 	}
 	if err := write(a.stdout, t); err != nil {
-		return &diag.Error{Kind: diag.Machine, Op: "flow sql", Msg: "standard output", Err: err}
+		return err
 	}
 	if more {
 		fmt.Fprintf(a.stderr, "flow: only the first %d rows; --limit 0 gives all\n", limit)

@@ -16,10 +16,21 @@ type Look struct {
 	Unicode  bool // the locale says UTF-8
 }
 
+// fileOf is the file under a stream, nil where there is none.
+func fileOf(w io.Writer) *os.File {
+	switch w := w.(type) {
+	case *os.File:
+		return w
+	case interface{ File() *os.File }:
+		return w.File()
+	}
+	return nil
+}
+
 // LookOf asks a stream and the environment: NO_COLOR (any value but empty), TERM, LC_ALL, LC_CTYPE, LANG.
 func LookOf(w io.Writer) Look {
-	f, ok := w.(*os.File)
-	return lookOf(ok && term.IsTerminal(int(f.Fd())), func() int { return columns(f) }, os.Getenv)
+	f := fileOf(w)
+	return lookOf(f != nil && term.IsTerminal(int(f.Fd())), func() int { return columns(f) }, os.Getenv)
 }
 
 func lookOf(tty bool, cols func() int, env func(string) string) Look {

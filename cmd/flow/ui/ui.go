@@ -19,7 +19,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -79,7 +78,7 @@ func New(out, err io.Writer, o Options) *Live {
 	}
 	if o.Size == nil {
 		l.o.Size = func() (int, bool) { return l.look.Width, l.look.Terminal }
-		if f, ok := err.(*os.File); ok && l.look.Terminal {
+		if f := fileOf(err); f != nil && l.look.Terminal {
 			l.o.Size = func() (int, bool) { return columns(f), true }
 		}
 	}
