@@ -10,6 +10,7 @@ import (
 
 	"go.starlark.net/starlark"
 
+	"flow/builtins/metric"
 	"flow/starlark/value"
 	"flow/workflows/plan"
 	"flow/workflows/record"
@@ -153,7 +154,7 @@ func armFamily() Family {
 				return &Decl[record.Finding]{findingKind, f}, nil
 			},
 		}, {
-			Name: "arm.record", Doc: "Keeps a metric of the body's own making.", Example: `arm.record("exec_s", 1.5, unit = "s", better = "lower")`,
+			Name: "arm.record", Doc: "Keeps a metric of the body's own making, under a name that neither flow nor the engine gives to one.", Example: `arm.record("exec_s", 1.5, unit = "s", better = "lower")`,
 			Func: func(c *Call) (starlark.Value, error) {
 				m := record.Metric{Source: "body"}
 				err := c.Unpack(2,
@@ -169,6 +170,13 @@ func armFamily() Family {
 				}
 				if !metricName.MatchString(m.Name) {
 					return nil, c.Errorf("use small letters, digits and _, such as \"first_step_ms\"", "got name %q, want a name that SQL and formulas can carry", m.Name)
+				}
+				if d, ok := metric.Lookup(m.Name); ok {
+					return nil, c.Errorf(fmt.Sprintf("give it a name of its own, such as \"body_%s\"", m.Name), "got name %q, which flow measures itself: %s", m.Name, d.Doc)
+				}
+				e := c.arm().Side().Engine
+				if slices.ContainsFunc(e.Metrics, func(x plan.Metric) bool { return x.Name == m.Name }) {
+					return nil, c.Errorf(fmt.Sprintf("give it a name of its own, such as \"body_%s\"", m.Name), "got name %q, which engine %q declares", m.Name, e.Name)
 				}
 				if m.Value != nil && (math.IsNaN(*m.Value) || math.IsInf(*m.Value, 0)) {
 					return nil, c.Errorf("record None with why = when there is no number", "metric %q: got %v, want a finite number", m.Name, *m.Value)
