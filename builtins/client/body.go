@@ -72,6 +72,19 @@ func (o Options) body(p Prompt) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
+// asked is the most tokens that the prompt's body asks for; 0 where an object that was merged in says
+// something of its own about it.
+func (o Options) asked(p Prompt) int {
+	for _, more := range []string{o.API.Body, p.Body} {
+		for _, name := range []string{`"max_tokens"`, `"max_completion_tokens"`, `"n_predict"`, `"num_predict"`, `"n"`} {
+			if strings.Contains(more, name) {
+				return 0
+			}
+		}
+	}
+	return max(p.MaxTokens, 0)
+}
+
 // merge is a JSON merge patch: objects are merged, null removes, everything else replaces.
 func merge(into, add map[string]any) {
 	for k, v := range add {

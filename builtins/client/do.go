@@ -50,6 +50,7 @@ func (c *Client) Do(ctx context.Context, p Prompt) record.Request {
 		Index: p.Index, Case: p.Case, Repeat: p.Repeat, Mark: p.Mark,
 		PromptSHA: sha([]byte(p.Text)), Nonce: p.Nonce, ScheduledNS: p.ScheduledNS,
 	})
+	a.row.MaxTokens = c.o.asked(p)
 	err := c.exchange(ctx, p, a)
 	return a.finish(err)
 }

@@ -279,3 +279,15 @@ func TestT34CostOfAFrameIsFlat(t *testing.T) {
 		t.Errorf("got %.0f bytes a frame of 1,024 and %.0f of 32,768", short, long)
 	}
 }
+
+// What a body of its own says about the number of tokens is not known here.
+func TestAsked(t *testing.T) {
+	for _, tc := range []struct {
+		api, body string
+		want      int
+	}{{"", "", 8}, {"", `{"top_k":1}`, 8}, {"", `{"max_tokens":900}`, 0}, {`{"max_completion_tokens":9}`, "", 0}, {"", `{"options":{"num_predict":9}}`, 0}, {"", `{"n":2}`, 0}} {
+		if got := (Options{API: plan.API{Body: tc.api}}).asked(Prompt{MaxTokens: 8, Body: tc.body}); got != tc.want {
+			t.Errorf("%+v: got %d", tc, got)
+		}
+	}
+}

@@ -20,6 +20,11 @@ const Tolerance = .03
 // difference, nil where fewer than two sources can be compared; why is "" while they agree.
 func disagreement(r *record.Request, what string) (gap *float64, why string) {
 	counts := countsOf(r, what)
+	if what == "completion" {
+		if why = impossible(r, counts); why != "" {
+			return nil, why
+		}
+	}
 	ref, ok := counts["usage"]
 	refName := "usage"
 	if !ok {
@@ -56,6 +61,25 @@ func disagreement(r *record.Request, what string) (gap *float64, why string) {
 		return gap, ""
 	}
 	return gap, fmt.Sprintf("%s tokens disagree by more than %.0f %%: %s %d, %s", what, Tolerance*100, refName, ref, strings.Join(apart, ", "))
+}
+
+// impossible is why a count of the completion cannot be: it is more than was asked for, by more than the one
+// token that engines differ in. Frames and a recount of the text are no counts of an engine's.
+func impossible(r *record.Request, counts map[string]int) string {
+	if r.MaxTokens <= 0 {
+		return ""
+	}
+	if _, ok := counts["usage"]; !ok && r.CompletionTokens != nil {
+		if n := *r.CompletionTokens; n-1 > r.MaxTokens {
+			return fmt.Sprintf("%d completion tokens were counted, and at most %d were asked for", n, r.MaxTokens)
+		}
+	}
+	for _, source := range sortedKeys(counts) {
+		if n := counts[source]; source != "frames" && source != "tokenize" && n-1 > r.MaxTokens {
+			return fmt.Sprintf("%s says %d completion tokens, and at most %d were asked for", source, n, r.MaxTokens)
+		}
+	}
+	return ""
 }
 
 // confirmed reports whether a source other than a recount has the same count. A text does not lead back to

@@ -301,6 +301,16 @@ func counts(r *record.Request, vals map[string]value) {
 		vals["draft_accept_pct"] = number(100*float64(*k)/float64(*d), "")
 	}
 	gap, _ := disagreement(r, "completion")
+	if why := impossible(r, countsOf(r, "completion")); why != "" {
+		for _, name := range []string{"completion_tokens", "frames_per_token"} {
+			if v := vals[name]; v.v != nil {
+				v.withheld, v.why = true, why
+				vals[name] = v
+			}
+		}
+		vals["token_count_gap_pct"] = missing(why)
+		return
+	}
 	if gap == nil {
 		vals["token_count_gap_pct"] = missing("one source of the count only")
 		return

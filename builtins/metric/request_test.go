@@ -498,3 +498,38 @@ func BenchmarkRequest(b *testing.B) {
 		})
 	}
 }
+
+// A count above what was asked for is not believed, whatever the frames look like; one token more is.
+func TestImpossibleCounts(t *testing.T) {
+	of := func(n, asked int) *record.Request {
+		r := usage(stream(frame{100, "text", 0}, frame{110, "text", 0}, frame{120, "text", 0}), 50, n)
+		r.MaxTokens = asked
+		return r
+	}
+	for _, tc := range []struct {
+		n, asked int
+		held     bool
+	}{{8, 8, true}, {9, 8, true}, {10, 8, false}, {800, 8, false}, {math.MaxInt, 8, false}, {800, 0, true}} {
+		r := of(tc.n, tc.asked)
+		ms := Request(r)
+		for _, name := range []string{"decode_tok_s", "generation_tok_s", "steady_tok_s", "completion_tokens"} {
+			m := named(t, ms, name)
+			if (m.Value != nil) != tc.held {
+				t.Errorf("%d tokens of %d: %s is %v (%s)", tc.n, tc.asked, name, m.Value, m.Why)
+			}
+			if !tc.held && (m.Withheld == nil || !strings.Contains(m.Why, "at most 8 were asked for")) {
+				t.Errorf("%d tokens of %d: %s is withheld as %v because %q", tc.n, tc.asked, name, m.Withheld, m.Why)
+			}
+		}
+		a := &record.Arm{Requests: []record.Request{*r}, Load: &record.Load{WindowNS: 1e9}}
+		if m := named(t, Arm(a, nil, Inputs{}), "throughput_tok_s"); (m.Value != nil) != tc.held {
+			t.Errorf("%d tokens of %d: throughput is %v", tc.n, tc.asked, m.Value)
+		}
+	}
+	// The server's own timings alone, too.
+	r := of(4, 8)
+	r.ServerDecodeN, r.ServerDecodeMS = ptr(5000), ptr(20.0)
+	if m := named(t, Request(r), "server_decode_tok_s"); m.Value != nil {
+		t.Errorf("5000 tokens of 8 in timings: got %v", *m.Value)
+	}
+}

@@ -340,6 +340,7 @@ type Request struct {
 	BlankFrames      []int    `json:"blank_frames,omitempty"` // indexes in ArrivalsUS of frames without tokens (role-only, empty, usage); nil where not noted
 	OtherFrames      []int    `json:"other_frames,omitempty"` // indexes in ArrivalsUS of frames without choices (usage alone, errors)
 	FrameTokens      []int    `json:"frame_tokens,omitempty"` // per content frame, where the engine says so
+	MaxTokens        int      `json:"-"`                      // most tokens that the body asked for; 0 where it is not known
 	FirstFrameTokens *int     `json:"first_frame_tokens,omitempty"`
 	PromptTokens     *int     `json:"prompt_tokens,omitempty"`
 	CompletionTokens *int     `json:"completion_tokens,omitempty"` // usage, else the best source there is
