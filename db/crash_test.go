@@ -355,3 +355,42 @@ func untilFull(t *testing.T, d *DB) {
 	}
 	must(t, d.check(ctx))
 }
+
+// A file that is deleted or replaced under an open database takes what is written later with it: that is
+// said by the first write after it.
+func TestReplacedFile(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(path string) error
+	}{
+		{"deleted", os.Remove},
+		{"moved", func(p string) error { return os.Rename(p, p+".old") }},
+		{"replaced", func(p string) error {
+			if err := os.WriteFile(p+".new", []byte("another"), 0o644); err != nil {
+				return err
+			}
+			return os.Rename(p+".new", p)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "flow.db")
+			d, err := Open(t.Context(), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = d.Close() }()
+			s := &record.Session{ID: "s1", Workflow: "w.star", Status: "running", Measurer: record.MeasurerSimulated}
+			if err := d.BeginSession(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.do(path); err != nil {
+				t.Fatal(err)
+			}
+			err = d.EndSession(t.Context(), s)
+			var gone *Replaced
+			if kind, _ := diag.KindOf(err); !errors.As(err, &gone) || kind != diag.Machine {
+				t.Errorf("got %v, want that the file was replaced", err)
+			}
+		})
+	}
+}

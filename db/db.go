@@ -44,6 +44,7 @@ type DB struct {
 	marker   int64
 	durable  bool // what synchronous stands at on the writer's connection: FULL
 	sensors  map[string]int64
+	file     os.FileInfo // what the path named when it was opened; nil for a memory database
 
 	impatient bool // the last wait for another program's lock was in vain
 }
@@ -80,6 +81,12 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if err := d.prepare(ctx); err != nil {
 		d.closePools()
 		return nil, err
+	}
+	if path != Memory {
+		if d.file, err = os.Stat(path); err != nil {
+			d.closePools()
+			return nil, d.replaced("open database")
+		}
 	}
 	return d, nil
 }
@@ -296,7 +303,27 @@ func (d *DB) write(ctx context.Context, op string, durable bool, fn func(tx *sql
 		clear(d.sensors)
 		return d.fail(op, err)
 	}
-	return nil
+	return d.replaced(op)
+}
+
+// Replaced is the cause of an error of writing when the file was deleted or replaced while it was open: SQLite
+// goes on writing to what nobody can open any more. It is a type, not a variable, for errors.As.
+type Replaced struct{ Path string }
+
+func (r *Replaced) Error() string {
+	return r.Path + " was deleted, moved or replaced while it was written: what this session records is lost"
+}
+
+// replaced is an error when the path no longer names the open file. It asks after the commit, so that no
+// fact is called recorded that is in a file without a name.
+func (d *DB) replaced(op string) error {
+	if d.file == nil {
+		return nil
+	}
+	if now, err := os.Stat(d.path); err == nil && os.SameFile(now, d.file) {
+		return nil
+	}
+	return &diag.Error{Kind: diag.Machine, Op: op, Err: &Replaced{d.path}, Fix: "leave the database alone while flow runs; run the workflow again"}
 }
 
 // execer is the pool, or the transaction that has its only connection.

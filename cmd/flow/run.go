@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -332,6 +333,9 @@ func (r *running) finish(ctx context.Context, err error) error {
 	}
 	some, someErr := r.db.Recorded(durable, r.rs.ID)
 	some = some || someErr != nil // what cannot be read may be there
+	if gone := new(db.Replaced); errors.As(endErr, &gone) {
+		return endErr // there is nothing to go on with, whatever else happened
+	}
 	goOn := "flow resume " + r.db.Short(durable, r.rs.ID) + r.dbFlag()
 	switch {
 	case stopped && !some:
