@@ -21,9 +21,12 @@ const Tolerance = .03
 func disagreement(r *record.Request, what string) (gap *float64, why string) {
 	counts := countsOf(r, what)
 	if what == "completion" {
-		if why = impossible(r, counts); why != "" {
-			return nil, why
-		}
+		// Another source that disagrees tells more: it is said first.
+		defer func() {
+			if no := impossible(r, counts); why == "" {
+				why = no
+			}
+		}()
 	}
 	ref, ok := counts["usage"]
 	refName := "usage"

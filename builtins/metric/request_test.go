@@ -528,7 +528,7 @@ func TestImpossibleCounts(t *testing.T) {
 	}
 	// The server's own timings alone, too.
 	r := of(4, 8)
-	r.ServerDecodeN, r.ServerDecodeMS = ptr(5000), ptr(20.0)
+	r.Usage, r.CompletionTokens, r.ServerDecodeN, r.ServerDecodeMS = "", nil, ptr(5000), ptr(20.0)
 	if m := named(t, Request(r), "server_decode_tok_s"); m.Value != nil {
 		t.Errorf("5000 tokens of 8 in timings: got %v", *m.Value)
 	}

@@ -574,7 +574,7 @@ func TestT25RampsInTheWindow(t *testing.T) {
 			frames = append(frames, says("a"), 2*time.Millisecond)
 		}
 		sseOf(w, append(frames, finish, usageOf(5, k, ""), end)...)
-	}), setup{work: plan.Workload{Repeat: 4, Concurrency: 2}})
+	}), setup{tokens: 60, work: plan.Workload{Repeat: 4, Concurrency: 2}})
 	warns(t, a, "ramps", "of the window")
 	if whole, steady := number(t, a, "throughput_tok_s"), number(t, a, "steady_throughput_tok_s"); steady < whole {
 		t.Errorf("steady throughput %v is below the whole %v", steady, whole)
