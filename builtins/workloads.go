@@ -140,8 +140,8 @@ func workloadFamily() Family {
 				if err != nil {
 					return nil, err
 				}
-				if p.Random < 1 {
-					return nil, c.Errorf("prompt_random(500)", "got %d words, want at least 1", p.Random)
+				if p.Random < 1 || p.Random > plan.MaxTokens {
+					return nil, c.Errorf("prompt_random(500)", "got %d words, want 1 to %d", p.Random, plan.MaxTokens)
 				}
 				return &Decl[plan.Prompt]{promptKind, p}, nil
 			},
@@ -253,6 +253,9 @@ func workloadCall(c *Call) (starlark.Value, error) {
 		w.Cases = cases
 	default:
 		w.Cases = []plan.Case{{Prompts: append(one, many...), MaxTokens: maxTokens}}
+	}
+	if what, fix := plan.TooLarge(w); what != "" {
+		return nil, c.Errorf(fix, "%s", what)
 	}
 	return &Decl[plan.Workload]{workloadKind, w}, nil
 }
