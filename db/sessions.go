@@ -52,8 +52,14 @@ func (d *DB) BeginSession(ctx context.Context, s *record.Session) error {
 }
 
 func sessionDoc(s *record.Session) (doc, params string, err error) {
-	rest := *s
+	rest := struct {
+		record.Session
+		Owner *owner `json:"owner,omitempty"`
+	}{*s, nil}
 	rest.Sources, rest.Params = nil, nil
+	if s.Status == "running" && !s.Imported {
+		rest.Owner = self()
+	}
 	if doc, err = text(rest); err != nil {
 		return "", "", err
 	}

@@ -85,7 +85,7 @@ func resume(ctx context.Context, a *app, id, file string, force bool, f runFlags
 	}
 	rs.Status, rs.Exit, rs.WallEndNS, rs.Error = "running", nil, nil, ""
 	rs.Resumed++
-	if err := d.UpdateSession(ctx, rs); err != nil {
+	if err := d.ClaimSession(ctx, rs); err != nil {
 		return err
 	}
 	return r.finish(ctx, r.act(ctx))
