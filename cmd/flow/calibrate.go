@@ -67,6 +67,9 @@ takes what flow run takes:
 				return err
 			}
 			c.Simulate = simulate
+			for _, words := range c.Unknown {
+				fmt.Fprintf(a.stderr, "warning: %s\n", words)
+			}
 			switch {
 			case c.Sessions == 0: // stopped before there was anything to say
 			case asJSON:
@@ -102,6 +105,7 @@ type calibration struct {
 	WrongDirection    *share        `json:"wrong_direction_rate"`
 	MeanArms          float64       `json:"mean_arms"`
 	Groups            []*calibrated `json:"groups"`
+	Unknown           []string      `json:"unknown,omitempty"` // levers of --simulate that no group had, in words
 }
 
 // calibrated is one group of a workflow, or one rung of a ladder, over the sessions that ran it.
@@ -188,6 +192,13 @@ func calibrateFile(ctx context.Context, file string, params map[string]string, m
 	}
 	c := merged(file, parts, int(done.Load()), seed)
 	c.Asked, c.Partial = n, c.Sessions < n
+	had := map[string]bool{}
+	for _, p := range parts {
+		maps.Copy(had, p.levers)
+	}
+	if c.Sessions > 0 {
+		c.Unknown = model.Unknown(had)
+	}
 	return c, nil
 }
 
@@ -233,14 +244,16 @@ type tally struct {
 	groups       map[string]*calibrated
 	order        []string
 	arms, anyBad int
+	levers       map[string]bool
 	nothing      int // sessions with a group whose levers do nothing
 }
 
 // add counts one session.
 func (t *tally) add(groups []*record.Group, model measure.Model) {
 	if t.groups == nil {
-		t.groups = map[string]*calibrated{}
+		t.groups, t.levers = map[string]*calibrated{}, map[string]bool{}
 	}
+	measure.LeversOf(groups, t.levers)
 	bad, null := false, false
 	for _, g := range groups {
 		arms := len(g.Arms)

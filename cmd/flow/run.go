@@ -330,6 +330,15 @@ func (r *running) finish(ctx context.Context, err error) error {
 	groups, groupsErr := r.db.Groups(durable, r.rs.ID)
 	if groupsErr == nil {
 		r.tell(groups)
+		if r.rs.Measurer == record.MeasurerSimulated && err == nil {
+			if model, err := measure.ParseModel(r.rs.Simulate); err == nil {
+				had := map[string]bool{}
+				measure.LeversOf(groups, had)
+				for _, words := range model.Unknown(had) {
+					fmt.Fprintf(r.a.stderr, "warning: %s\n", words)
+				}
+			}
+		}
 	}
 	some, someErr := r.db.Recorded(durable, r.rs.ID)
 	some = some || someErr != nil // what cannot be read may be there

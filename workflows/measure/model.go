@@ -4,7 +4,9 @@ package measure
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -69,6 +71,7 @@ const simulateFix = "write --simulate 'effect=2%,sd=.5%,drift=.1%/arm,effect.NAM
 // effect and .5 % noise.
 func ParseModel(text string) (Model, error) {
 	m := Model{SD: .005, Effects: map[string]float64{}, CaseSD: map[string]float64{}}
+	said := map[string]bool{}
 	for _, item := range strings.Split(text, ",") {
 		item = strings.TrimSpace(item)
 		if item == "" {
@@ -78,11 +81,43 @@ func ParseModel(text string) (Model, error) {
 		if !ok {
 			return m, simulateError("got %q, want name=value", item)
 		}
-		if err := m.set(strings.TrimSpace(key), strings.TrimSpace(val)); err != nil {
+		if key = strings.TrimSpace(key); said[key] {
+			return m, simulateError("%s stands twice", key)
+		}
+		said[key] = true
+		if err := m.set(key, strings.TrimSpace(val)); err != nil {
 			return m, err
 		}
 	}
 	return m, nil
+}
+
+// LeversOf notes the levers that groups had.
+func LeversOf(groups []*record.Group, had map[string]bool) {
+	for _, g := range groups {
+		for _, s := range g.Sides {
+			for _, l := range s.Stack {
+				had[l.Name] = true
+			}
+		}
+	}
+}
+
+// Unknown is what to say about effects of levers that no group had, one sentence each: they did nothing, and
+// are slips of the pen more often than not.
+func (m Model) Unknown(had map[string]bool) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(m.Effects)) {
+		if had[name] {
+			continue
+		}
+		words := fmt.Sprintf("--simulate says effect.%s, and no group had a lever of that name", name)
+		if near := diag.Nearest(name, slices.Sorted(maps.Keys(had))); near != "" {
+			words += fmt.Sprintf(": did you mean effect.%s?", near)
+		}
+		out = append(out, words)
+	}
+	return out
 }
 
 func (m *Model) set(key, val string) error {

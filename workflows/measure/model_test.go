@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"flow/workflows/record"
 )
 
 func TestParseModel(t *testing.T) {
@@ -46,21 +48,23 @@ func TestParseModel(t *testing.T) {
 
 func TestParseModelErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"effect":         "want name=value",
-		"efect=2%":       "did you mean effect?",
-		"effect=-100%":   "more than -100%",
-		"effect=NaN":     "more than -100%",
-		"sd=-1%":         "at least 0",
-		"sd=x":           "want a share such as 2% or .02",
-		"ar=1":           "less than 1",
-		"ar=-1":          "at least -0.9",
-		"tails=cauchy":   "want t3 or normal",
-		"depressed=101%": "less than 1.",
-		"warmup=3%@0":    "warmup: got 0",
-		"warmup=200%":    "less than 1",
-		"history=many":   "want a number of quads",
-		"history=8@-1":   "at least 0",
-		"drift=inf":      "want a share",
+		"effect":                            "want name=value",
+		"sd=1%, sd=2%":                      "sd stands twice",
+		"effect.a=1%,effect=2%,effect.a=3%": "effect.a stands twice",
+		"efect=2%":                          "did you mean effect?",
+		"effect=-100%":                      "more than -100%",
+		"effect=NaN":                        "more than -100%",
+		"sd=-1%":                            "at least 0",
+		"sd=x":                              "want a share such as 2% or .02",
+		"ar=1":                              "less than 1",
+		"ar=-1":                             "at least -0.9",
+		"tails=cauchy":                      "want t3 or normal",
+		"depressed=101%":                    "less than 1.",
+		"warmup=3%@0":                       "warmup: got 0",
+		"warmup=200%":                       "less than 1",
+		"history=many":                      "want a number of quads",
+		"history=8@-1":                      "at least 0",
+		"drift=inf":                         "want a share",
 	} {
 		_, err := ParseModel(text)
 		if err == nil || !strings.Contains(errText(err), want) {
@@ -87,4 +91,21 @@ func FuzzParseModel(f *testing.F) {
 			t.Fatalf("%q: %+v", text, m)
 		}
 	})
+}
+
+func TestUnknownLevers(t *testing.T) {
+	m, err := ParseModel("effect=1%,effect.fast=2%,effect.fsat=3%,effect.quite_another=1%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	had := map[string]bool{}
+	LeversOf([]*record.Group{{Sides: []record.Side{{Label: "A"}, {Label: "B", Stack: []record.Lever{{Name: "fast"}}}}}}, had)
+	got := m.Unknown(had)
+	if len(got) != 2 || !strings.Contains(got[0], "effect.fsat, and no group") || !strings.Contains(got[0], "did you mean effect.fast?") || strings.Contains(got[1], "did you mean") {
+		t.Errorf("got %q", got)
+	}
+	had["fsat"], had["quite_another"] = true, true
+	if got := m.Unknown(had); len(got) > 0 {
+		t.Errorf("got %q for levers that are there", got)
+	}
 }
