@@ -34,6 +34,7 @@ type Settings struct {
 	Undo      string // folder of the undo journals
 	Session   string // for whoever finds a journal
 	Run       Runner // nil starts processes
+	GiveUp    bool   // RestoreLeft takes what cannot be put back off the record, and names it
 
 	hook func() // tests: called before and after everything that lasts
 }

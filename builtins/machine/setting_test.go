@@ -370,6 +370,50 @@ func TestRestoreLeft(t *testing.T) {
 	}
 }
 
+// A command that fails to put back is named as itself, nothing is called as it was, and it can be given up.
+func TestGiveUp(t *testing.T) {
+	_, s := fakeHost(t)
+	if err := os.MkdirAll(s.Undo, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put(t, `{"op":"begin","pid":1,"session":"session-1"}
+{"op":"change","id":0,"what":"command fan","point":{"put":["fan","--auto"]}}
+{"op":"change","id":1,"what":"command light","point":{"put":["light","--on"]}}
+`, filepath.Join(s.Undo, hostName()+"-0123456789abcdef"+undoSuffix))
+	var ran []string
+	s.Run = func(_ context.Context, args []string) (string, error) {
+		ran = append(ran, args[0])
+		if args[0] == "fan" {
+			return "", errors.New("no fan")
+		}
+		return "", nil
+	}
+	for i := range 2 {
+		left, err := s.RestoreLeft(t.Context())
+		if err == nil || len(left) != 1 {
+			t.Fatalf("got %v, %v, want one journal and why it is left", left, err)
+		}
+		text, words := diag.Format(err), left[0].String()
+		if !strings.Contains(text, "the command that puts it back is fan --auto: no fan") || !strings.Contains(text, "--give-up") || strings.Contains(text, "readable") {
+			t.Errorf("got %s", text)
+		}
+		if !strings.Contains(words, "could not be put back: the command that puts it back is fan --auto") || strings.Contains(words, "as it was") || strings.Contains(words, "light --on") != (i == 0) {
+			t.Errorf("got %q", words)
+		}
+	}
+	s.GiveUp = true
+	left, err := s.RestoreLeft(t.Context())
+	if err != nil || len(left) != 1 || !left[0].GivenUp || !strings.Contains(left[0].String(), "is given up") {
+		t.Fatalf("got %v, %v, want that it is given up", left, err)
+	}
+	if left, err := s.RestoreLeft(t.Context()); err != nil || left != nil {
+		t.Errorf("got %v, %v, want that nothing is left", left, err)
+	}
+	if got := strings.Join(ran, " "); got != "light fan fan fan" {
+		t.Errorf("ran %s", got)
+	}
+}
+
 func TestKernelLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kmsg")
 	put(t, "6,1,1,-;old line\n", path)

@@ -233,7 +233,7 @@ func (a *Applied) Restore(ctx context.Context) ([]string, error) {
 	if a == nil || a.file == nil {
 		return nil, nil
 	}
-	words, err := restore(ctx, a.s, a.file, a.path, a.changes)
+	words, _, err := restore(ctx, a.s, a.file, a.path, a.changes)
 	if err == nil {
 		a.changes = nil
 	}
@@ -241,17 +241,19 @@ func (a *Applied) Restore(ctx context.Context) ([]string, error) {
 	return words, err
 }
 
-// restore undoes changes in reverse and removes the journal when all are undone. It closes the file.
-func restore(ctx context.Context, s Settings, f *os.File, path string, cs []change) ([]string, error) {
+// restore undoes changes in reverse and removes the journal when all are undone or given up. It closes the
+// file. stuck is what could not be put back.
+func restore(ctx context.Context, s Settings, f *os.File, path string, cs []change) (words, stuck []string, failed error) {
 	defer f.Close()
-	var words []string
-	var failed error
 	for _, c := range slices.Backward(cs) {
 		w, err := s.undo(ctx, c)
 		if err != nil {
-			failed = errors.Join(failed, &diag.Error{Kind: diag.Machine, Op: "put back " + c.what, Msg: fmt.Sprintf("%s was %s before", c.point.where(), orNothing(c.before)), Err: err,
-				Fix: "flow doctor --restore, with the right to change it"})
-			continue
+			stuck = append(stuck, c.was())
+			if !s.GiveUp || ctx.Err() != nil {
+				failed = errors.Join(failed, &diag.Error{Kind: diag.Machine, Op: "put back " + c.what, Msg: c.was(), Err: err,
+					Fix: "flow doctor --restore, with the right to change it; or put it back by hand, then flow doctor --restore --give-up"})
+				continue
+			}
 		}
 		if w != "" && !slices.Contains(words, w) {
 			words = append(words, w)
@@ -264,20 +266,24 @@ func restore(ctx context.Context, s Settings, f *os.File, path string, cs []chan
 		s.hook()
 	}
 	if failed != nil {
-		return words, failed
+		return words, stuck, failed
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return words, err
+		return words, stuck, err
 	}
 	s.hook()
-	return words, syncDir(filepath.Dir(path))
+	return words, stuck, syncDir(filepath.Dir(path))
 }
 
-func orNothing(s string) string {
-	if s == "" {
-		return "not readable"
+// was says what a change is put back to. A command that puts back knows that itself.
+func (c change) was() string {
+	switch {
+	case c.point.Put != nil:
+		return "the command that puts it back is " + strings.Join(c.point.Put, " ")
+	case c.before == "":
+		return c.point.where() + " was empty before"
 	}
-	return s
+	return c.point.where() + " was " + c.before + " before"
 }
 
 // undo puts one point back and reads that it is so.
@@ -314,9 +320,11 @@ type Left struct {
 	PID     int      `json:"pid"`
 	Session string   `json:"session,omitempty"`
 	WallNS  int64    `json:"wall_ns"`
-	What    []string `json:"settings"`       // by key
-	Done    []string `json:"done,omitempty"` // what was put back, in words
-	Gone    bool     `json:"gone,omitempty"` // the machine was restarted since, which undid what the kernel forgets
+	What    []string `json:"settings"`           // by key
+	Done    []string `json:"done,omitempty"`     // what was put back, in words
+	Stuck   []string `json:"stuck,omitempty"`    // what could not be put back
+	GivenUp bool     `json:"given_up,omitempty"` // and is off the record
+	Gone    bool     `json:"gone,omitempty"`     // the machine was restarted since, which undid what the kernel forgets
 }
 
 // String says whose it was, and what became of it.
@@ -329,6 +337,15 @@ func (l Left) String() string {
 		s += " at " + time.Unix(0, l.WallNS).UTC().Format("2006-01-02 15:04:05") + " UTC"
 	}
 	switch {
+	case len(l.Stuck) > 0:
+		s += ": could not be put back"
+		if l.GivenUp {
+			s += ", and is given up"
+		}
+		s += ": " + strings.Join(l.Stuck, "; ")
+		if len(l.Done) > 0 {
+			s += "; put back " + strings.Join(l.Done, "; ")
+		}
 	case len(l.Done) > 0:
 		s += ": put back " + strings.Join(l.Done, "; ")
 	case l.Gone:
@@ -405,9 +422,10 @@ func (s Settings) restoreFile(ctx context.Context, path string) (*Left, error) {
 		cs = slices.DeleteFunc(cs, func(c change) bool { return c.point.Put == nil || slices.Contains(c.point.Put, "nvidia-smi") })
 		l.Gone = len(cs) < n
 	}
-	if l.Done, err = restore(ctx, s, f, path, cs); err != nil {
+	if l.Done, l.Stuck, err = restore(ctx, s, f, path, cs); err != nil {
 		return l, err
 	}
+	l.GivenUp = len(l.Stuck) > 0
 	if len(l.What) == 0 {
 		return nil, nil
 	}

@@ -19,7 +19,7 @@ import (
 const doctorPause = 300 * time.Millisecond
 
 func newDoctorCommand(a *app) *cobra.Command {
-	var asJSON, restore, sensors bool
+	var asJSON, restore, giveUp, sensors bool
 	var rapl string
 	var from roots
 	cmd := &cobra.Command{
@@ -29,8 +29,11 @@ func newDoctorCommand(a *app) *cobra.Command {
 can be sampled, and for the others why not and how to get them. "flow doc machine" says what each is.`,
 		Args: workflowArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if giveUp && !restore {
+				return usage("flow doctor", "got --give-up without --restore", "flow doctor --restore --give-up")
+			}
 			if restore {
-				return doctorRestore(cmd.Context(), a, from.proc, from.sys, asJSON)
+				return doctorRestore(cmd.Context(), a, from.proc, from.sys, asJSON, giveUp)
 			}
 			// Another root is another machine's: its GPUs are not those of the library here.
 			here := from.proc == "/proc" && from.sys == "/sys"
@@ -61,6 +64,7 @@ can be sampled, and for the others why not and how to get them. "flow doc machin
 	cmd.Flags().BoolVar(&sensors, "sensors", false, "list every sensor, with its source")
 	cmd.Flags().StringVar(&rapl, "rapl", "", "look at this powercap domain (psys, dram, a path) instead of the packages")
 	cmd.Flags().BoolVar(&restore, "restore", false, "put back host settings that a flow which is gone has left changed")
+	cmd.Flags().BoolVar(&giveUp, "give-up", false, "with --restore: take off the record what cannot be put back, and name it")
 	from.add(cmd)
 	return cmd
 }

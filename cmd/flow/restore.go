@@ -27,12 +27,12 @@ func (r *running) putBack(ctx context.Context) error {
 }
 
 // doctorRestore is `flow doctor --restore`.
-func doctorRestore(ctx context.Context, a *app, proc, sys string, asJSON bool) error {
+func doctorRestore(ctx context.Context, a *app, proc, sys string, asJSON, giveUp bool) error {
 	state, err := machine.StateDir()
 	if err != nil {
 		return err
 	}
-	left, err := machine.Settings{Proc: proc, Sys: sys, Undo: machine.UndoDir(state)}.RestoreLeft(ctx)
+	left, err := machine.Settings{Proc: proc, Sys: sys, Undo: machine.UndoDir(state), GiveUp: giveUp}.RestoreLeft(ctx)
 	if asJSON {
 		if left == nil {
 			left = []machine.Left{}
