@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flow/starlark/script"
 	"flow/workflows/measure"
 	"flow/workflows/record"
 	"flow/workflows/run"
@@ -47,6 +49,9 @@ or written, and no file that a workflow names is read, so it is safe on a strang
 					if err := json.NewEncoder(a.stdout).Encode(r); err != nil {
 						return err
 					}
+				}
+				if errors.As(err, new(*script.MemoryError)) {
+					return err // what took the memory may hold it until this process ends
 				}
 				switch {
 				case err == nil && !asJSON:
@@ -120,11 +125,16 @@ func check(ctx context.Context, file string, params map[string]string) (c *check
 	}
 	// The walks are independent and touch nothing: globals are frozen. The first verdict's error is told.
 	walks, errs := make([]*counting, len(forced)), make([]error, len(forced))
-	var done sync.WaitGroup
-	for i, verdict := range forced {
-		done.Go(func() { walks[i], errs[i] = rehearse(ctx, w, verdict) })
+	if err := script.BoundMemory(ctx, 0, func(ctx context.Context) error {
+		var done sync.WaitGroup
+		for i, verdict := range forced {
+			done.Go(func() { walks[i], errs[i] = rehearse(ctx, w, verdict) })
+		}
+		done.Wait()
+		return errors.Join(errs...)
+	}); err != nil && errors.As(err, new(*script.MemoryError)) {
+		return c, err // the walks may go on: nothing of theirs is read
 	}
-	done.Wait()
 	for i, n := range walks {
 		if errs[i] != nil {
 			return c, errs[i]

@@ -94,6 +94,11 @@ func stopped(ctx context.Context, pos diag.Pos, via []diag.Frame, also error) *d
 		e.Fix = "the top level of a file only declares: move the work into main"
 		return e
 	}
+	var memory *MemoryError
+	if errors.As(cause, &memory) {
+		e.Kind, e.Msg, e.Err, e.Fix = diag.Workflow, "", memory, memoryFix
+		return e
+	}
 	e.Err = stop{errs: []error{cause, ctx.Err()}}
 	if also != nil {
 		e.Err = stop{errs: []error{cause, ctx.Err(), also}}

@@ -148,6 +148,9 @@ func (l *Loader) compile(f *file) (*starlark.Program, error) {
 	if err != nil {
 		return nil, l.diagnoseSource(f, err)
 	}
+	if pos := tooLarge(tree); pos.IsValid() {
+		return nil, &diag.Error{Pos: toPos(pos), Kind: diag.Workflow, Msg: fmt.Sprintf("a value is repeated more than %d times", maxRepeat), Fix: memoryFix}
+	}
 	prog, err := starlark.FileProgram(tree, l.Predeclared.Has)
 	if err != nil {
 		return nil, l.diagnoseSource(f, err)

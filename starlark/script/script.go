@@ -37,12 +37,15 @@ type Limits struct {
 	Steps uint64
 	// Load is the wall time of one Load with everything it loads; 0 means 10 s.
 	Load time.Duration
+	// Memory is by how many bytes the heap may grow during one Load; 0 means 2 GiB.
+	Memory uint64
 }
 
 // The defaults of Limits, and the size from which a file is refused unread.
 const (
 	DefaultSteps  = 50_000_000
 	DefaultLoad   = 10 * time.Second
+	DefaultMemory = 2 << 30
 	maxSourceSize = 1 << 20
 )
 
@@ -119,6 +122,8 @@ func (l *Loader) Load(ctx context.Context, label string) (starlark.StringDict, e
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, loadTimeout(limit))
 	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 
 	type result struct {
 		globals starlark.StringDict
@@ -135,17 +140,27 @@ func (l *Loader) Load(ctx context.Context, label string) (starlark.StringDict, e
 		}()
 		r.globals, r.err = l.load(ctx, nil, resolved)
 	}()
-	select {
-	case r := <-done:
-		return maps.Clone(r.globals), r.err
-	case <-ctx.Done():
+	// What is in the way of ending is left to itself: the top level has no effects.
+	var r result
+	err = BoundMemory(ctx, l.Limits.Memory, func(bound context.Context) error {
+		stop := context.AfterFunc(bound, func() { end(context.Cause(bound)) })
+		defer stop()
+		select {
+		case r = <-done:
+			return r.err
+		case <-ctx.Done():
+		}
+		select {
+		case r = <-done:
+			return r.err
+		case <-time.After(grace):
+			return stopped(ctx, diag.Pos{File: resolved}, nil, nil)
+		}
+	})
+	if err != nil {
+		return nil, err
 	}
-	select {
-	case r := <-done:
-		return maps.Clone(r.globals), r.err
-	case <-time.After(grace):
-		return nil, stopped(ctx, diag.Pos{File: resolved}, nil, nil)
-	}
+	return maps.Clone(r.globals), nil
 }
 
 func (l *Loader) semaphore() chan struct{} {

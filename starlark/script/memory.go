@@ -1,0 +1,115 @@
+package script
+
+import (
+	"context"
+	"fmt"
+	"runtime/metrics"
+	"time"
+
+	"flow/starlark/diag"
+
+	"go.starlark.net/syntax"
+)
+
+// MemoryError is the cause of a load that was given up because the heap grew too much. Part of the language
+// cannot be interrupted ([0] * 1000000000 is one step), so the process may hold the memory, and go on
+// filling it, until it ends: whoever gets this error should end soon.
+type MemoryError struct{ Limit uint64 }
+
+func (m *MemoryError) Error() string {
+	return fmt.Sprintf("this took more than %.3g GiB of memory", float64(m.Limit)/(1<<30))
+}
+
+const memoryFix = "hold less: no list of a range of millions, no text doubled in a loop"
+
+// The watch on the heap looks this often. A large allocation counts before it is filled, so what is really
+// used is little more than the limit.
+const memoryPace = 5 * time.Millisecond
+
+func heap() uint64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	if s[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return s[0].Value.Uint64()
+}
+
+// BoundMemory runs fn and gives it up when the heap has grown by more than limit bytes (0 is DefaultMemory):
+// fn's context then ends, and after a moment it is left to itself. It is for what has no effects. A single copy of gigabytes holds the
+// scheduler too and is seen late; tooLarge refuses what of that can be read in the file.
+func BoundMemory(ctx context.Context, limit uint64, fn func(context.Context) error) error {
+	if limit == 0 {
+		limit = DefaultMemory
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan error, 1)
+	go func() { done <- fn(ctx) }()
+	tick := time.NewTicker(memoryPace)
+	defer tick.Stop()
+	for start := heap(); ; {
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+			if now := heap(); now <= start || now-start <= limit {
+				continue
+			}
+		}
+		over := &MemoryError{limit}
+		cancel(over)
+		select {
+		case err := <-done:
+			if err != nil {
+				return err // with the place
+			}
+		case <-time.After(grace + grace/5): // Load ends in a grace, and knows the file
+		}
+		return &diag.Error{Kind: diag.Workflow, Err: over, Fix: memoryFix}
+	}
+}
+
+// maxRepeat is how often a written number may repeat a value.
+const maxRepeat = 10_000_000
+
+// tooLarge is the place of a multiplication of a written list, tuple or text by a written number that is too
+// large: [0] * 1000000000 is one step, which nothing can interrupt while it fills memory, so it is not begun.
+func tooLarge(tree *syntax.File) (at syntax.Position) {
+	syntax.Walk(tree, func(n syntax.Node) bool {
+		b, ok := n.(*syntax.BinaryExpr)
+		if ok && b.Op == syntax.STAR && !at.IsValid() && (repeats(b.X, b.Y) || repeats(b.Y, b.X)) {
+			at = b.OpPos
+		}
+		return true
+	})
+	return at
+}
+
+func repeats(what, times syntax.Expr) bool {
+	switch w := bare(what).(type) {
+	case *syntax.ListExpr, *syntax.TupleExpr, *syntax.Comprehension:
+	case *syntax.Literal:
+		if w.Token != syntax.STRING && w.Token != syntax.BYTES {
+			return false
+		}
+	default:
+		return false
+	}
+	n, ok := bare(times).(*syntax.Literal)
+	if !ok || n.Token != syntax.INT {
+		return false
+	}
+	i, small := n.Value.(int64)
+	return !small || i > maxRepeat
+}
+
+func bare(e syntax.Expr) syntax.Expr {
+	for {
+		p, ok := e.(*syntax.ParenExpr)
+		if !ok {
+			return e
+		}
+		e = p.X
+	}
+}

@@ -1,0 +1,71 @@
+package script_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"flow/starlark/diag"
+	"flow/starlark/script"
+)
+
+// A file that takes too much memory is a mistake in the file, whether it takes it in many steps or in one.
+func TestMemory(t *testing.T) {
+	for _, c := range []struct{ name, text string }{
+		{"steps", "def f():\n    return [[0] * (1 << 20) for _ in range(100)]\n\nx = f()\n"},
+		{"doubling", "def f():\n    s = \"x\" * 1024\n    for _ in range(20):\n        s = s + s\n    return s\n\nx = f()\n"},
+		{"one step", "x = list(range(60000000))\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := &script.Loader{Root: fstest.MapFS{"a.star": {Data: []byte(c.text)}}, Limits: script.Limits{Memory: 64 << 20}}
+			_, err := l.Load(t.Context(), "a.star")
+			var over *script.MemoryError
+			kind, _ := diag.KindOf(err)
+			if !errors.As(err, &over) || kind != diag.Workflow || !strings.HasPrefix(err.Error(), "a.star") || !strings.Contains(diag.Format(err), "fix: hold less") {
+				t.Errorf("got %v, want that it takes too much memory", err)
+			}
+		})
+	}
+}
+
+// Within the bound nothing is changed, and what does not end by itself is left.
+func TestBoundMemory(t *testing.T) {
+	want := errors.New("its own")
+	if err := script.BoundMemory(t.Context(), 0, func(context.Context) error { return want }); err != want {
+		t.Errorf("got %v, want its own error", err)
+	}
+	release := make(chan struct{})
+	defer close(release)
+	began := time.Now()
+	err := script.BoundMemory(t.Context(), 16<<20, func(context.Context) error {
+		hold := make([]byte, 256<<20)
+		<-release
+		_ = hold[len(hold)-1]
+		return nil
+	})
+	if !errors.As(err, new(*script.MemoryError)) || time.Since(began) > 30*time.Second {
+		t.Errorf("got %v after %v, want that it is given up", err, time.Since(began))
+	}
+}
+
+// What is written as too large is not begun.
+func TestTooLarge(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		ok   bool
+	}{
+		{"x = [0] * 1000000000", false},
+		{"x = 1000000000 * ([0])", false},
+		{"def f():\n    return 'ab' * 99999999999999999999", false},
+		{"x = [0] * 1000", true},
+		{"x = 1000000000 * 1000000000", true},
+	} {
+		l := &script.Loader{Root: fstest.MapFS{"a.star": {Data: []byte(c.text + "\n")}}}
+		if _, err := l.Load(t.Context(), "a.star"); (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "is repeated more than") {
+			t.Errorf("%s: got %v, want ok: %t", c.text, err, c.ok)
+		}
+	}
+}
