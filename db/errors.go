@@ -67,6 +67,9 @@ func (d *DB) fail(op string, err error) error {
 		}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		e.Kind, e.Msg = diag.Stopped, full
+	case c&0xff == sqlite3.SQLITE_TOOBIG, c&0xff == sqlite3.SQLITE_NOMEM:
+		e.Kind, e.Msg = diag.Workflow, "a value of the query is too large"
+		e.Fix = "ask for less in one value, as with substr(value, 1, 1000)"
 	case c != 0:
 		e.Msg = full
 		e.Fix = "check that it is a file on a sound local disk, or name another one with --db"

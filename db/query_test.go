@@ -276,3 +276,17 @@ func FuzzTokens(f *testing.F) {
 		}
 	})
 }
+
+// A value that SQLite refuses for its size is the query's mistake, not the disk's.
+func TestTooLargeValue(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "flow.db")
+	d, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	_, err = d.Query(t.Context(), "select zeroblob(2147483646)", nil, 0)
+	if kind, _ := diag.KindOf(err); err == nil || kind != diag.Workflow || strings.Contains(diag.Format(err), "disk") {
+		t.Errorf("got %v, want that the value is too large", err)
+	}
+}
