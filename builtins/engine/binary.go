@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"flow/builtins/command"
 	"flow/starlark/diag"
 	"flow/workflows/plan"
 	"flow/workflows/record"
@@ -107,13 +108,10 @@ func Version(ctx context.Context, e plan.Engine, root string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionLimit)
 	defer cancel()
 	out := &limited{max: versionBytes}
-	cmd := exec.CommandContext(ctx, bin, c.Argv[1:]...)
+	cmd := exec.Command(bin, c.Argv[1:]...)
 	cmd.Env, cmd.Dir = pairs(env), root
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
-	err = cmd.Run()
+	_, err = command.Run(ctx, cmd) // what it left is ended; the text is there
 	text := strings.TrimSpace(strings.ToValidUTF8(out.kept.String(), "?"))
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:

@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 
+	"flow/builtins/command"
 	"flow/starlark/diag"
 	"flow/workflows/plan"
 )
@@ -55,12 +56,16 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// RunCommand runs argv without a shell, and gives its standard output.
+// RunCommand runs argv without a shell, and gives its standard output. Of one that left processes behind the
+// error is a *command.LeftError.
 func RunCommand(ctx context.Context, argv []string) (string, error) {
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd := exec.Command(argv[0], argv[1:]...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
+	left, err := command.Run(ctx, cmd)
+	if err == nil && len(left) > 0 {
+		return out.String(), &command.LeftError{Argv: argv, Left: left}
+	}
 	if err != nil {
 		words := strings.TrimSpace(errs.String() + " " + out.String())
 		if words != "" {

@@ -27,6 +27,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"flow/builtins/command"
 	"flow/starlark/diag"
 	"flow/workflows/plan"
 )
@@ -289,7 +290,8 @@ func (c change) was() string {
 // undo puts one point back and reads that it is so.
 func (s Settings) undo(ctx context.Context, c change) (words string, err error) {
 	if c.point.Put != nil {
-		if _, err := s.Run(ctx, c.point.Put); err != nil {
+		var left *command.LeftError // it did what it should
+		if _, err := s.Run(ctx, c.point.Put); err != nil && !errors.As(err, &left) {
 			return "", err
 		}
 		return strings.Join(c.point.Put, " "), nil

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"flow/builtins/command"
 	"flow/builtins/gate"
 	"flow/starlark/diag"
 	"flow/workflows/plan"
@@ -534,13 +535,19 @@ func (h *arm) Exec(ctx context.Context, argv []string) (record.Exec, error) {
 		return record.Exec{}, &diag.Error{Kind: diag.Workflow, Op: "arm.exec", Msg: "got an empty command", Fix: `write arm.exec(["sync"])`}
 	}
 	began := h.s.Clock.Mono()
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd := exec.Command(argv[0], argv[1:]...)
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &capped{w: &out}, &capped{w: &errs}
-	err := cmd.Run()
+	left, err := command.Run(ctx, cmd)
+	if len(left) > 0 {
+		h.rec.Warnings = append(h.rec.Warnings, "arm.exec: "+(&command.LeftError{Argv: argv, Left: left}).Error())
+	}
 	e := record.Exec{Argv: argv, Stdout: out.String(), Stderr: errs.String(), Seconds: float64(h.s.Clock.Mono()-began) / 1e9, ExitCode: cmd.ProcessState.ExitCode()}
 	h.rec.Execs = append(h.rec.Execs, e)
 	var exit *exec.ExitError
+	if ctx.Err() != nil {
+		return e, context.Cause(ctx)
+	}
 	if err != nil && !errors.As(err, &exit) {
 		return e, &diag.Error{Kind: diag.Machine, Op: "arm.exec", Msg: "cannot run " + argv[0], Err: err}
 	}
