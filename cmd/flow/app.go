@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flow/cmd/flow/ui"
 	"flow/starlark/diag"
 )
 
@@ -71,11 +72,11 @@ func main1(ctx context.Context, a *app, args []string) int {
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if exit.msg != "" {
-			fmt.Fprintln(a.stderr, "flow: "+exit.msg)
+			fmt.Fprintln(a.stderr, "flow: "+ui.Clean(exit.msg, 4*ui.MaxText))
 		}
 		return exit.code
 	}
-	fmt.Fprintln(a.stderr, diag.Format(err))
+	fmt.Fprintln(a.stderr, ui.Clean(diag.Format(err), 4*ui.MaxText))
 	if k, ok := diag.KindOf(err); ok {
 		return k.ExitCode()
 	}

@@ -14,6 +14,7 @@ import (
 
 	"flow/builtins/gate"
 	"flow/builtins/metric"
+	"flow/cmd/flow/ui"
 	"flow/db"
 	"flow/starlark/diag"
 	"flow/workflows/record"
@@ -75,7 +76,7 @@ type shower struct {
 
 func (s *shower) line(format string, args ...any) {
 	if s.err == nil {
-		_, s.err = fmt.Fprintf(s.w, format+"\n", args...)
+		_, s.err = io.WriteString(s.w, ui.Clean(fmt.Sprintf(format, args...), 0)+"\n")
 	}
 }
 

@@ -208,6 +208,7 @@ func (l *Live) show(n note) {
 	}
 	l.erase()
 	for _, s := range lines {
+		s.text = Clean(s.text, MaxText)
 		_, _ = io.WriteString(l.err, l.paint(s)+"\n")
 	}
 }
@@ -223,7 +224,7 @@ func (l *Live) redraw() {
 	view := l.state.view(l.o.Now(), l.look.Unicode, cols-1)
 	l.erase()
 	for _, s := range view {
-		_, _ = io.WriteString(l.err, cut(s, cols-1)+"\n")
+		_, _ = io.WriteString(l.err, cut(Clean(s, 0), cols-1)+"\n")
 	}
 	l.drawn = len(view)
 }
