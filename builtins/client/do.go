@@ -120,6 +120,9 @@ func ended(ctx context.Context) error {
 	return fail(kindCancelled, context.Cause(ctx))
 }
 
+// lateStamp is the warning of a request whose end of sending was stamped after its answer had arrived.
+const lateStamp = "the answer came before the end of sending could be stamped: the start of the write stands for it"
+
 // converse writes the request to w and reads until the answer ends. again says that w was stale.
 func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answer) (again bool, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = w.SetDeadline(time.Unix(1, 0)) })
@@ -132,6 +135,7 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 		}
 	}()
 	offset := c.kernel.measure()
+	began := c.o.Now()
 	_, unsent := w.Write(message)
 	sent := c.o.Now()
 	switch over := ended(ctx); {
@@ -149,6 +153,14 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 	for !r.complete {
 		n, at, err := w.readStamped(w.buf)
 		if n > 0 {
+			if a.row.SentNS != nil && at.ns < *a.row.SentNS {
+				// The machine took this thread away between the write and its stamp, while the answer was
+				// stamped by the kernel: the write itself began before anything could be answered.
+				if sent-at.ns > int64(time.Millisecond) {
+					a.warn(lateStamp)
+				}
+				a.row.SentNS = &began
+			}
 			a.read(at)
 			if err := r.feed(w.buf[:n], at); err != nil {
 				return false, fail(kindGarbage, err)
