@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -329,11 +330,14 @@ func (x *collected) once(ctx context.Context, f format) error {
 	ownGroup(cmd)
 	cmd.Cancel = func() error { return endGroup(cmd) }
 	cmd.WaitDelay = time.Second
-	out, err := cmd.StdoutPipe()
+	out, in, err := os.Pipe()
 	if err != nil {
 		return err
 	}
+	defer out.Close()
+	cmd.Stdout = in
 	release, err := startOwned(cmd)
+	in.Close()
 	if err != nil {
 		return err
 	}
@@ -347,11 +351,16 @@ func (x *collected) once(ctx context.Context, f format) error {
 			killGroup(cmd)
 		}
 	})()
-	read := x.lines(out, f)
-	err = cmd.Wait()
-	killGroup(cmd) // a shell's children may have outlived it
-	if err == nil {
-		err = read
+	read := make(chan error, 1)
+	go func() { read <- x.lines(out, f) }()
+	if err = cmd.Wait(); errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // it did well; only its children keep its standard error
+	}
+	killGroup(cmd)                                                     // a shell's children may have outlived it, and keep its output open
+	limit := time.AfterFunc(cmd.WaitDelay, func() { _ = out.Close() }) // one that left the group
+	said := <-read
+	if limit.Stop() && err == nil {
+		err = said
 	}
 	return err
 }

@@ -128,6 +128,27 @@ func TestCollectorTroubles(t *testing.T) {
 	}
 }
 
+// TestCollectorChildKeepsOutput: a child in the background that keeps the output open does not hold up the
+// next run of a command.
+func TestCollectorChildKeepsOutput(t *testing.T) {
+	for _, keeps := range []string{"sleep 600 &", "sleep 600 2>/dev/null &", "sleep 600 >/dev/null &"} {
+		c := shell("bmc", "key=value", keeps+` echo power_w=1`)
+		c.Every = 50 * time.Millisecond
+		src, err := OpenCollector(t.Context(), Options{}, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := 0
+		until(t, "three runs", func() bool {
+			if _, err := src.(*guarded).drain(func(int64, string, float64) { lines++ }); err != nil {
+				t.Fatal(err)
+			}
+			return lines >= 3
+		})
+		src.Close()
+	}
+}
+
 func fixOf(d *diag.Error) string {
 	if d == nil {
 		return ""
