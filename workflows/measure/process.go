@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sort"
 	"sync"
@@ -288,7 +287,7 @@ func (p *process) facts(ctx context.Context, a *record.Arm) {
 		stdout = info.Log // without a file of its own, standard output is in the log
 	}
 	a.Metrics = append(a.Metrics, metric.Arm(a, p.e.Metrics, metric.Inputs{
-		File:   func(path string) ([]byte, error) { return os.ReadFile(p.file(path)) },
+		File:   func(path string) ([]byte, error) { return readRegular(p.file(path)) },
 		Log:    info.Log,
 		Stdout: stdout, Before: p.before, After: p.after, Elapsed: p.elapsed,
 		Sensors: hardware.Sensors(p.r.sources), Needed: needed(p.r.t.Group),
