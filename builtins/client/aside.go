@@ -105,6 +105,9 @@ func parseJSONMetrics(data []byte) (map[string]float64, error) {
 	return out, nil
 }
 
+// smallMost bounds an answer that nobody times: the largest metrics pages have some hundred KiB.
+const smallMost = 8 << 20
+
 // small is a request that nobody times.
 func (c *Client) small(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.o.BaseURL+path, bytes.NewReader(body))
@@ -124,9 +127,12 @@ func (c *Client) small(ctx context.Context, method, path string, body []byte) ([
 		return nil, err
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, smallMost+1))
 	if err != nil {
 		return nil, err
+	}
+	if len(data) > smallMost {
+		return nil, fmt.Errorf("%s: got more than %d MiB, want a short answer", path, smallMost>>20)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("HTTP %d: %s", resp.StatusCode, message(data))

@@ -63,7 +63,7 @@ func New(o Options) *Client {
 	o.BaseURL = strings.TrimRight(o.BaseURL, "/")
 	c := &Client{o: o}
 	c.kernel, c.unstamp = newKernelClock(o.Now)
-	c.aside = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
+	c.aside = &http.Client{Timeout: min(30*time.Second, c.o.Timeout), Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
 	return c
 }
 
