@@ -138,18 +138,25 @@ func (p *process) ended(ctx context.Context, rows []record.Request) bool {
 	return false
 }
 
-// died says how the engine ended, and where.
-func (p *process) died(mark string, rows []record.Request) string {
-	info := p.ep.Info()
-	how := "ended by itself"
+// howEnded says how an engine ended that nobody asked to end. One without code and signal that was killed
+// all the same died with its supervisor: nobody was left to see how.
+func howEnded(info *record.Process) string {
 	switch {
 	case info.OOMKilled:
-		how = "was killed for want of memory"
+		return "was killed for want of memory"
 	case info.Signal != "":
-		how = "was ended by " + info.Signal
+		return "was ended by " + info.Signal
 	case info.ExitCode != nil:
-		how = fmt.Sprintf("exited by itself with code %d", *info.ExitCode)
+		return fmt.Sprintf("exited by itself with code %d", *info.ExitCode)
+	case info.StoppedBy == "kill":
+		return "was ended with its supervisor, which was killed from outside,"
 	}
+	return "ended by itself"
+}
+
+// died says how the engine ended, and where.
+func (p *process) died(mark string, rows []record.Request) string {
+	how := howEnded(p.ep.Info())
 	for i, q := range rows {
 		if q.Status != "ok" {
 			return fmt.Sprintf("the engine %s during the %s requests, in request %d of %d after %d content frames", how, mark, i+1, len(rows), q.ContentFrames)
