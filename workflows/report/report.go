@@ -92,7 +92,9 @@ func observed(warning string) bool { return strings.HasSuffix(warning, observedR
 const observedRange = ": an observed range, not an interval"
 
 // rungs: what each rung of a ladder adds. It is a result and stands with the effects.
-func rungs(warning string) bool { return strings.HasPrefix(warning, "rungs share controls, so that each ") }
+func rungs(warning string) bool {
+	return strings.HasPrefix(warning, "rungs share controls, so that each ")
+}
 
 // normality: so few blocks that an interval leans on the normal distribution. It gives how many, and the rest.
 func normality(warning string) (blocks string, ok bool) {
