@@ -50,8 +50,8 @@ func TestOllama(t *testing.T) {
 			if r.DoneNS == nil || r.UsageNS == nil || r.LastChoiceNS == nil {
 				t.Error("the last line is the end and the usage")
 			}
-			if !strings.Contains(s.heads[0], "POST /api/generate") || !strings.Contains(s.heads[0], `"options":{"num_predict":3,"seed":0,"temperature":0}`) {
-				t.Errorf("asked %s", s.heads[0])
+			if !strings.Contains(s.head(0), "POST /api/generate") || !strings.Contains(s.head(0), `"options":{"num_predict":3,"seed":0,"temperature":0}`) {
+				t.Errorf("asked %s", s.head(0))
 			}
 		})
 	}
@@ -67,8 +67,8 @@ func TestOllamaChat(t *testing.T) {
 	if r.Status != "ok" || r.Text != "yes" || r.FirstReasoningNS == nil || r.ReasoningSHA == "" || r.FinishReason != "stop" {
 		t.Errorf("got %s %q, text %q, finish %q", r.Status, r.Error, r.Text, r.FinishReason)
 	}
-	if !strings.Contains(s.heads[0], `"messages":[{"content":"x","role":"user"}]`) || !strings.Contains(s.heads[0], `"model":"m"`) {
-		t.Errorf("asked %s", s.heads[0])
+	if !strings.Contains(s.head(0), `"messages":[{"content":"x","role":"user"}]`) || !strings.Contains(s.head(0), `"model":"m"`) {
+		t.Errorf("asked %s", s.head(0))
 	}
 }
 

@@ -115,6 +115,13 @@ func (s *scripted) answer(conn net.Conn, now func() int64, keep bool, pieces []p
 	}
 }
 
+// head is the i-th request as it came.
+func (s *scripted) head(i int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heads[i]
+}
+
 func (s *scripted) url() string { return "http://" + s.Addr().String() }
 
 func chunked(payload string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(payload), payload) }

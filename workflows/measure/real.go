@@ -296,6 +296,9 @@ func (r *rig) Close(ctx context.Context, a *record.Arm) error {
 	}
 	r.m.saw(r.own)
 	err = errors.Join(err, closeSources(r.own))
+	if r.proc != nil && !r.proc.attached() {
+		err = errors.Join(err, whole(r.out, freeBytes))
+	}
 	if !r.m.o.Keep {
 		err = errors.Join(err, os.RemoveAll(r.out))
 	}

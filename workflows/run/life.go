@@ -83,6 +83,9 @@ func (s *Session) runArm(ctx context.Context, r *groupRun, at armAt) (*record.Ar
 	}
 	if closeErr != nil && mistake == nil {
 		a.Disposition, a.Reason = record.Failed, closeErr.Error()
+		if k, ok := diag.KindOf(closeErr); ok && k == diag.Machine {
+			mistake = closeErr // the machine cannot go on: no side is to blame
+		}
 	}
 	durable := context.WithoutCancel(ctx)
 	if err := s.Recorder.EndArm(durable, a); err != nil {

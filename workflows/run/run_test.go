@@ -627,3 +627,33 @@ func TestProbeHoldsTheGroup(t *testing.T) {
 		t.Errorf("verdict %s, reason %q, stopped %q", g.Verdict, g.Reason, g.Stopped)
 	}
 }
+
+// TestMachineTroubleAtTheEndOfAnArm: what the machine could not keep ends the session, and blames no side.
+func TestMachineTroubleAtTheEndOfAnArm(t *testing.T) {
+	m := newScripted(t)
+	mem := run.NewMemory()
+	s := newSession(m, mem)
+	s.Measurer = fullDisk{m}
+	_, err := s.Run(t.Context(), []*plan.Group{testGroup(t, nil)})
+	if k, ok := diag.KindOf(err); !ok || k != diag.Machine || !strings.Contains(err.Error(), "no room") {
+		t.Fatalf("got %v, want the machine's trouble", err)
+	}
+	e, _ := mem.Effect(t.Context(), "s", 0)
+	kept, _ := mem.Group(t.Context(), e.Refs[0])
+	if len(kept.Arms) != 1 || kept.Arms[0].Disposition != record.Failed {
+		t.Errorf("kept: %+v", kept.Arms)
+	}
+}
+
+type fullDisk struct{ *scripted }
+
+func (f fullDisk) Open(ctx context.Context, t run.Task) (run.Rig, error) {
+	r, err := f.scripted.Open(ctx, t)
+	return fullDiskRig{r}, err
+}
+
+type fullDiskRig struct{ run.Rig }
+
+func (r fullDiskRig) Close(ctx context.Context, a *record.Arm) error {
+	return errors.Join(r.Rig.Close(ctx, a), &diag.Error{Kind: diag.Machine, Op: "arm files", Msg: "no room was left"})
+}
