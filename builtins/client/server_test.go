@@ -115,11 +115,21 @@ func (s *scripted) answer(conn net.Conn, now func() int64, keep bool, pieces []p
 	}
 }
 
-// head is the i-th request as it came.
+// head is the i-th request as it came; -1 is the last.
 func (s *scripted) head(i int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if i < 0 {
+		i += len(s.heads)
+	}
 	return s.heads[i]
+}
+
+// written is when the i-th piece was written.
+func (s *scripted) written(i int) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes[i]
 }
 
 func (s *scripted) url() string { return "http://" + s.Addr().String() }
