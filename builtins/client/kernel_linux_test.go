@@ -68,7 +68,7 @@ func TestKernelStamps(t *testing.T) {
 	defer s.mu.Unlock()
 	// Loopback delivers inside the write: the offset between the clocks is right when the stamp is not
 	// before it (half the width of a clock reading aside) and well before the next one.
-	if late := time.Duration(*r.FirstContentNS - s.written(1)); late < -50*time.Microsecond || late > 15*time.Millisecond {
+	if late := time.Duration(*r.FirstContentNS - s.writes[1]); late < -50*time.Microsecond || late > 15*time.Millisecond {
 		t.Errorf("the stamp is %s after its write", late)
 	}
 }

@@ -125,13 +125,6 @@ func (s *scripted) head(i int) string {
 	return s.heads[i]
 }
 
-// written is when the i-th piece was written.
-func (s *scripted) written(i int) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.writes[i]
-}
-
 func (s *scripted) url() string { return "http://" + s.Addr().String() }
 
 func chunked(payload string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(payload), payload) }
