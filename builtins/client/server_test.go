@@ -115,13 +115,10 @@ func (s *scripted) answer(conn net.Conn, now func() int64, keep bool, pieces []p
 	}
 }
 
-// head is the i-th request as it came; -1 is the last.
+// head is the i-th request as it came.
 func (s *scripted) head(i int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i < 0 {
-		i += len(s.heads)
-	}
 	return s.heads[i]
 }
 

@@ -143,7 +143,7 @@ func TestRequestBytes(t *testing.T) {
 				t.Fatalf("got %s, %s, %q", r.Status, r.ErrorKind, r.Error)
 			}
 			s.mu.Lock()
-			head, body, _ := strings.Cut(s.head(-1), "\n")
+			head, body, _ := strings.Cut(s.heads[len(s.heads)-1], "\n")
 			s.mu.Unlock()
 			if !strings.HasPrefix(head, tt.line) || body != tt.body || !json.Valid([]byte(body)) {
 				t.Errorf("got\n%s\n%s\nwant\n%s\n%s", head, body, tt.line, tt.body)
