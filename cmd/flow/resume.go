@@ -66,14 +66,13 @@ func resume(ctx context.Context, a *app, id, file string, force bool, f runFlags
 	}
 	live := ui.New(a.stdout, a.stderr, ui.Options{Quiet: f.quiet, JSON: f.json})
 	defer live.Close()
-	var r *running
-	w, err := loadWorkflow(ctx, file, loadOptions{params: typed(rs.Params), print: printer(live, func() bool { return r.replaying() })})
+	w, err := loadWorkflow(ctx, file, loadOptions{params: typed(rs.Params), print: printer(live)})
 	if err != nil {
 		return err
 	}
 	was := rs.Machine
 	rs.Root, rs.Workflow = w.root, w.label
-	r, err = open(ctx, a, w, rs, d, live, f)
+	r, err := open(ctx, a, w, rs, d, live, f)
 	if err != nil {
 		return err
 	}

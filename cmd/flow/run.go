@@ -127,8 +127,7 @@ func randomSeed() (uint64, error) {
 func runNew(ctx context.Context, a *app, path string, params map[string]string, simulated bool, model string, seed uint64, f runFlags) error {
 	live := ui.New(a.stdout, a.stderr, ui.Options{Quiet: f.quiet, JSON: f.json})
 	defer live.Close()
-	var r *running
-	w, err := loadWorkflow(ctx, path, loadOptions{params: params, print: printer(live, func() bool { return r.replaying() })})
+	w, err := loadWorkflow(ctx, path, loadOptions{params: params, print: printer(live)})
 	if err != nil {
 		return err
 	}
@@ -152,7 +151,7 @@ func runNew(ctx context.Context, a *app, path string, params map[string]string, 
 			return err
 		}
 	}
-	r, err = open(ctx, a, w, rs, d, live, f)
+	r, err := open(ctx, a, w, rs, d, live, f)
 	if err != nil {
 		return err
 	}
@@ -166,13 +165,10 @@ func runNew(ctx context.Context, a *app, path string, params map[string]string, 
 	return r.finish(ctx, r.act(ctx))
 }
 
-// printer shows print() of a workflow with its place; a resumed session does not print again what it
-// printed before.
-func printer(live *ui.Live, silent func() bool) func(diag.Pos, string) {
+// printer shows print() of a workflow with its place. builtins keeps it silent while a resumed session replays.
+func printer(live *ui.Live) func(diag.Pos, string) {
 	return func(pos diag.Pos, msg string) {
-		if !silent() {
-			live.Event(record.Event{Kind: "print", Text: msg, Arm: pos.String()})
-		}
+		live.Event(record.Event{Kind: "print", Text: msg, Arm: pos.String()})
 	}
 }
 
@@ -278,8 +274,6 @@ func (r *running) keepSensors(ctx context.Context) error {
 	}
 	return r.db.KeepSensors(ctx, r.rs.ID, sensors)
 }
-
-func (r *running) replaying() bool { return r != nil && r.session != nil && r.session.Replaying() }
 
 func (r *running) close() {
 	if r.measurer != nil {
