@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -562,12 +563,11 @@ evidence that the lever took effect. When the swap grew, when the clock was thro
 }
 
 func TestT25RampsInTheWindow(t *testing.T) {
-	n := 0
+	var served atomic.Int64
 	a := armOn(t, handled(t, func(w http.ResponseWriter, _ *http.Request) {
 		frames := []any{}
-		n++
 		k := 5
-		if n == 4 {
+		if served.Add(1) == 4 {
 			k = 60 // one straggler: the rest of the window is a drain
 		}
 		for range k {
