@@ -89,6 +89,7 @@ func armOf(g *record.Group, label string, seq int, value float64) *record.Arm {
 // end gives a group its verdict with a comparison of B.
 func end(g *record.Group, verdict string, effect float64) {
 	g.Verdict, g.Reason, g.WallEndNS = verdict, "because", ptr(g.WallStartNS+int64(1e9))
+	g.Warnings = []string{"two runs of side B: an observed range", "1 quad"}
 	g.Comparisons = []record.Comparison{{Side: "B", Control: "A", Metric: "decode_tok_s", Verdict: verdict, NControl: 2, NSide: 2, MedianControl: ptr(100.), MedianSide: ptr(100 * (1 + effect)),
 		Estimate: &record.Estimate{Method: "quad", Effect: effect, Log: effect, SE: ptr(.001), DF: 2, Level: .95, Low: ptr(effect - .01), High: ptr(effect + .01), Blocks: 1}}}
 }

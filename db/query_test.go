@@ -3,9 +3,12 @@ package db
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +18,7 @@ import (
 )
 
 // publicViews are the names that scripts and documents rely on.
-var publicViews = []string{"sessions", "groups", "arms", "requests", "metrics", "samples", "gates", "pairs", "levers", "gains", "champions", "noise",
+var publicViews = []string{"sessions", "groups", "arms", "requests", "metrics", "samples", "gates", "pairs", "levers", "gains", "champions", "noise", "warnings",
 	"flow_schema", "summaries", "evidence", "steps", "events", "amendments"}
 
 func TestViewsOnEmptyAndFilled(t *testing.T) {
@@ -91,10 +94,54 @@ func TestViewsSayTheRightThing(t *testing.T) {
 	rows(t, d, `select lever, found from evidence order by arm_id`, [][]any{{"fa", 0}, {"fa", 1}, {"fa", 1}, {"fa", 0}})
 	rows(t, d, `select lever, lever_hash, base_hashes, group_verdict, round(effect_pct, 6), n_side from gains`, [][]any{{"fa", "hash-fa", "[]", "better", 10., 2}})
 	rows(t, d, `select name, groups, better, worse from levers`, [][]any{{"fa", 1, 1, 0}})
+	rows(t, d, `select group_name, position, kind, text from warnings`, [][]any{{"screen s-g", 0, "two runs of side B", "two runs of side B: an observed range"}, {"screen s-g", 1, "1 quad", "1 quad"}})
 	// ln 110, ln 112 and ln 100, ln 101: sum of squares (.018018/√2)² + (.009950/√2)², 2 degrees of freedom.
 	rows(t, d, `select round(sd_pct, 4), df from noise`, [][]any{{1.0292, 2}})
 	rows(t, d, `select name, duration_ms from steps where arm_id = 's-g-arm-00' order by position`, [][]any{{"launch", 1e-6}, {"measure", 7e-6}})
 	rows(t, d, `select version from flow_schema`, [][]any{{1}})
+}
+
+// A lever is counted by the verdict of the side that adds it alone: a ladder whose rungs differ is inconclusive as a
+// whole, and neither of its levers is. Cases are joined as the judge does, a stack's verdict is no lever's, and the
+// combinations that a design runs are none of its findings.
+func TestLeversByTheirOwnVerdict(t *testing.T) {
+	d, ctx := open(t), context.Background()
+	must(t, d.BeginSession(ctx, session("s", 0)))
+	type compared struct{ side, cs, verdict string }
+	n := 0
+	keep := func(verdict, rule, design string, sides map[string][]record.Lever, cs ...compared) {
+		n++
+		g := group("s", fmt.Sprintf("g%d", n), n, nil, nil)
+		g.Sides, g.CaseRule, g.Design = g.Sides[:1], rule, design
+		for _, label := range slices.Sorted(maps.Keys(sides)) {
+			g.Sides = append(g.Sides, record.Side{Label: label, Engine: "llama", Stack: sides[label]})
+		}
+		must(t, d.BeginGroup(ctx, g))
+		end(g, verdict, .1)
+		g.Comparisons = nil
+		for _, c := range cs {
+			g.Comparisons = append(g.Comparisons, record.Comparison{Side: c.side, Control: "A", Case: c.cs, Metric: g.Primary, Verdict: c.verdict},
+				record.Comparison{Side: c.side, Control: "A", Metric: "ttft_ms", Verdict: record.Worse, Cost: true})
+		}
+		must(t, d.EndGroup(ctx, g))
+	}
+	a, b, c, e := lever("a"), lever("b"), lever("c"), lever("e")
+	one := func(l ...record.Lever) []record.Lever { return l }
+	rungs := map[string][]record.Lever{"S1": one(a), "S2": one(b)}
+	keep(record.Inconclusive, "", "", rungs, compared{"S1", "", record.Better}, compared{"S2", "", record.Worse})
+	keep(record.Inconclusive, "all", "", rungs, compared{"S1", "4K", record.Better}, compared{"S1", "32K", record.Worse}, compared{"S2", "4K", record.Better}, compared{"S2", "32K", record.Equivalent})
+	keep(record.Inconclusive, "worst", "", rungs, compared{"S1", "4K", record.Better}, compared{"S1", "32K", record.Equivalent}, compared{"S2", "4K", record.Better}, compared{"S2", "32K", record.Invalid})
+	keep(record.Inconclusive, "each", "", rungs, compared{"S1", "4K", record.Better}, compared{"S1", "32K", record.Worse}, compared{"S2", "4K", record.Better}, compared{"S2", "32K", record.Better})
+	keep(record.Better, "", "", map[string][]record.Lever{"B": one(a, b)}, compared{"B", "", record.Better})
+	keep(record.Inconclusive, "", "plackett_burman", map[string][]record.Lever{"R1": one(c), "R2": one(c, e), "c": one(c), "e": one(e)},
+		compared{"c", "", record.Better}, compared{"e", "", record.Equivalent})
+	keep(record.Infeasible, "", "", rungs)
+	rows(t, d, `select name, groups, better, worse, equivalent, inconclusive, not_valid from levers order by name`, [][]any{
+		{"a", 6, 1, 1, 1, 1, 1}, // the ladder, all, worst, each, infeasible
+		{"b", 6, 1, 1, 0, 1, 2}, // each better; worse; not every case; infeasible and a case without a block
+		{"c", 1, 1, 0, 0, 0, 0},
+		{"e", 1, 0, 0, 1, 0, 0},
+	})
 }
 
 // A champion stands on the champion that was its control: the chain's total decides, not the last step.

@@ -165,8 +165,7 @@ func (b BlockState) changed(g *record.Group) string {
 	return ""
 }
 
-// armName is how an arm is called in words: its side and its slot in the block, "B3".
-func armName(a *record.Arm) string { return fmt.Sprintf("%s%d", a.Label, a.Slot+1) }
+func armName(a *record.Arm) string { return record.ArmName(a.Label, a.Seq) }
 
 func listOr(x []string, none string) string {
 	if len(x) == 0 {

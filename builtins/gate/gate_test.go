@@ -233,7 +233,7 @@ func TestBlocks(t *testing.T) {
 	}
 	// An arm that does not count takes its block with it, by name.
 	g.Arms[8].Disposition, g.Arms[8].Reason = record.Invalid, "gate swap: observed 12 MiB, limit 0 MiB"
-	if bs = Blocks(g); bs[1].Valid || !bs[1].Complete || bs[1].Reason != "arm B2 is invalid: gate swap: observed 12 MiB, limit 0 MiB" {
+	if bs = Blocks(g); bs[1].Valid || !bs[1].Complete || bs[1].Reason != "arm B9 is invalid: gate swap: observed 12 MiB, limit 0 MiB" {
 		t.Errorf("%+v", bs[1])
 	}
 	g.Arms[8].Disposition = record.OK

@@ -74,7 +74,7 @@ func TestJudgeVerdicts(t *testing.T) {
 			g := block(block(ab(""), 0, "ABBA", 100, 105, 105, 100.1), 1, "BAAB", 90, 100, 100, 105)
 			g.Arms[4].Disposition, g.Arms[4].Reason = record.Invalid, "gate clock: observed 762"
 			return g
-		}, record.Better, "1 quad", "block 2 left out: arm B1 is invalid: gate clock: observed 762"},
+		}, record.Better, "1 quad", "block 2 left out: arm B5 is invalid: gate clock: observed 762"},
 		{"infeasible", func() *record.Group {
 			g := block(ab(""), 0, "ABBA", 100, 105, 105)
 			g.Arms[1].Disposition, g.Arms[1].Reason = record.Infeasible, "no such file: ./nothing"
@@ -85,7 +85,7 @@ func TestJudgeVerdicts(t *testing.T) {
 			v := 105.0
 			g.Arms[7].Metrics[0] = record.Metric{Name: "decode_tok_s", Withheld: &v, Why: "usage says 200 tokens, the log 180"}
 			return g
-		}, record.Better, "1 quad", "block 2 left out: arm B4: decode_tok_s is withheld: usage says 200 tokens, the log 180"},
+		}, record.Better, "1 quad", "block 2 left out: arm B8: decode_tok_s is withheld: usage says 200 tokens, the log 180"},
 		{"all withheld", func() *record.Group {
 			g := block(ab(""), 0, "ABBA", 100, 105, 105, 100.1)
 			g.Arms[0].Metrics[0] = record.Metric{Name: "decode_tok_s", Why: "no usage"}

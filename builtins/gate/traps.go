@@ -37,7 +37,7 @@ func said(arms []*record.Arm) (out []string) {
 				first[topic] = w
 				order = append(order, topic)
 			}
-			if name := fmt.Sprintf("%s%d", a.Label, a.Seq+1); !slices.Contains(who[topic], name) {
+			if name := armName(a); !slices.Contains(who[topic], name) {
 				who[topic] = append(who[topic], name)
 			}
 		}

@@ -24,7 +24,7 @@ var loadDefs = []Def{
 	{"client_cpu_us_per_frame", "µs", lower, "the same per frame: flat in the length of the answer", "getrusage"},
 	{"client_cpu_s_per_ktok", "s", lower, "the same per 1,000 completion tokens", "getrusage, usage"},
 	{"client_lag_p99_ms", ms, lower, "99th percentile of how late a timer of flow itself was", "client clock"},
-	{"net_rtt_ms", ms, lower, "median round trip of a small request before the measured ones; subtracted from nothing", "client clock"},
+	{"net_rtt_ms", ms, lower, "median round trip of a small request before the measured ones; no other metric has it taken off", "client clock"},
 	{"net_rtt_spread_ms", ms, lower, "largest less smallest of those round trips", "client clock"},
 }
 

@@ -6,7 +6,7 @@
 -- session_id, group_id, arm_id.
 
 -- flow_schema: the version of the views, and of the tables below them.
-CREATE VIEW flow_schema AS SELECT 1 AS version, 1 AS tables_version;
+CREATE VIEW flow_schema AS SELECT 1 AS version, 2 AS tables_version;
 
 -- sessions: one execution of a workflow on one machine, with what its groups came to.
 CREATE VIEW sessions AS
@@ -164,18 +164,50 @@ JOIN t_side k ON k.grp = g.key AND k.is_control = 1
 JOIN t_session s ON s.key = g.session JOIN t_machine m ON m.key = s.machine
 WHERE g.verdict <> '';
 
--- levers: every lever that was ever on a side, and how its own screens ended.
+-- warnings: what a group's judgement warned of, in order: what its design cannot show, blocks that were left
+-- out, arms in two clusters, likely causes. kind is the words before the first colon.
+CREATE VIEW warnings AS
+SELECT s.id AS session_id, g.id AS group_id, g.name AS group_name, w.key AS position,
+  CASE instr(w.value, ':') WHEN 0 THEN w.value ELSE substr(w.value, 1, instr(w.value, ':') - 1) END AS kind, w.value AS text
+FROM t_group g JOIN t_session s ON s.key = g.session, json_each(g.doc, '$.warnings') w;
+
+-- levers: every lever that was ever on a side, and how its own comparisons ended: those of sides that add it
+-- alone. Where a group judges several sides (a ladder, shared controls, a factorial design) each lever has its
+-- own side's verdict, joined over the cases by the workload's rule. A stack's verdict is no lever's: see gains.
 CREATE VIEW levers AS
+WITH side_verdict AS MATERIALIZED (
+  SELECT side, min(verdict) AS low, max(verdict) AS high, max(verdict = 'invalid') AS bad, max(verdict = 'worse') AS loses,
+    max(verdict = 'inconclusive') AS open, max(verdict = 'equivalent') AS same
+  FROM t_comparison WHERE is_cost = 0 GROUP BY side
+),
+own AS MATERIALIZED (
+  SELECT e.lever, g.key AS grp, CASE
+      WHEN g.verdict IN ('', 'invalid', 'infeasible') THEN g.verdict
+      WHEN (SELECT count(*) FROM t_side x WHERE x.grp = g.key) = 2 THEN g.verdict
+      WHEN v.low = v.high THEN v.low
+      WHEN v.bad THEN 'invalid'
+      WHEN v.loses AND coalesce(json_extract(g.doc, '$.case_rule'), '') <> 'each' THEN 'worse'
+      WHEN json_extract(g.doc, '$.case_rule') = 'worst' AND NOT v.open AND v.same THEN 'equivalent'
+      WHEN v.side IS NOT NULL THEN 'inconclusive'
+    END AS verdict
+  FROM t_side_lever e JOIN t_side d ON d.key = e.side AND json_array_length(d.added_key) = 1 JOIN t_group g ON g.key = d.grp
+  LEFT JOIN side_verdict v ON v.side = d.key
+  WHERE e.is_added
+),
+ended AS MATERIALIZED (
+  SELECT lever, count(DISTINCT CASE verdict WHEN 'better' THEN grp END) AS better, count(DISTINCT CASE verdict WHEN 'worse' THEN grp END) AS worse,
+    count(DISTINCT CASE verdict WHEN 'equivalent' THEN grp END) AS equivalent, count(DISTINCT CASE verdict WHEN 'inconclusive' THEN grp END) AS inconclusive,
+    count(DISTINCT CASE WHEN verdict IN ('invalid', 'infeasible') THEN grp END) AS not_valid
+  FROM own GROUP BY lever
+)
 SELECT l.name, l.hash AS lever_hash, nullif(l.factor, '') AS factor, l.change, l.changes_output, nullif(l.unconfirmed, '') AS unconfirmed,
   count(DISTINCT g.session) AS sessions, count(DISTINCT g.key) AS groups,
-  count(DISTINCT CASE WHEN g.verdict = 'better' AND e.is_added THEN g.key END) AS better,
-  count(DISTINCT CASE WHEN g.verdict = 'worse' AND e.is_added THEN g.key END) AS worse,
-  count(DISTINCT CASE WHEN g.verdict = 'equivalent' AND e.is_added THEN g.key END) AS equivalent,
-  count(DISTINCT CASE WHEN g.verdict = 'inconclusive' AND e.is_added THEN g.key END) AS inconclusive,
-  count(DISTINCT CASE WHEN g.verdict IN ('invalid', 'infeasible') AND e.is_added THEN g.key END) AS not_valid,
+  coalesce(o.better, 0) AS better, coalesce(o.worse, 0) AS worse, coalesce(o.equivalent, 0) AS equivalent,
+  coalesce(o.inconclusive, 0) AS inconclusive, coalesce(o.not_valid, 0) AS not_valid,
   strftime('%Y-%m-%dT%H:%M:%fZ', min(g.wall_start_ns) / 1e9, 'unixepoch') AS first_seen,
   strftime('%Y-%m-%dT%H:%M:%fZ', max(g.wall_start_ns) / 1e9, 'unixepoch') AS last_seen
 FROM t_lever l LEFT JOIN t_side_lever e ON e.lever = l.key LEFT JOIN t_side d ON d.key = e.side LEFT JOIN t_group g ON g.key = d.grp
+LEFT JOIN ended o ON o.lever = l.key
 GROUP BY l.key;
 
 -- champions: for each machine, engine, model and workload the best qualified stack. A qualification whose

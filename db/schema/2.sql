@@ -1,0 +1,1 @@
+-- Views only: warnings is new, and levers counts by each lever's own verdict.
