@@ -169,7 +169,7 @@ func readText(o Options, path string) (string, error) {
 
 // numbered lists dir/PREFIX<n> by number.
 func numbered(dir, prefix string) []string {
-	entries, err := os.ReadDir(dir)
+	names, err := namesIn(dir)
 	if err != nil {
 		return nil
 	}
@@ -178,13 +178,13 @@ func numbered(dir, prefix string) []string {
 		path string
 	}
 	var out []at
-	for _, e := range entries {
-		rest, ok := strings.CutPrefix(e.Name(), prefix)
+	for _, name := range names {
+		rest, ok := strings.CutPrefix(name, prefix)
 		if !ok {
 			continue
 		}
 		if n, err := strconv.Atoi(rest); err == nil && n >= 0 {
-			out = append(out, at{n, filepath.Join(dir, e.Name())})
+			out = append(out, at{n, filepath.Join(dir, name)})
 		}
 	}
 	slices.SortFunc(out, func(a, b at) int { return a.n - b.n })
@@ -234,13 +234,13 @@ func exists(path string) bool {
 
 // dirsIn lists what is in a folder, by name.
 func dirsIn(dir string) []string {
-	entries, err := os.ReadDir(dir)
+	names, err := namesIn(dir)
 	if err != nil {
 		return nil
 	}
-	out := make([]string, len(entries))
-	for i, e := range entries {
-		out[i] = filepath.Join(dir, e.Name())
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = filepath.Join(dir, n)
 	}
 	return out
 }

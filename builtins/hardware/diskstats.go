@@ -78,13 +78,12 @@ func diskSensors(x disk, source string, available bool, why, fix string) []recor
 
 // wholeDevices are the devices with hardware behind them, in the order of their names.
 func wholeDevices(sys string) ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(sys, "block"))
+	names, err := namesIn(filepath.Join(sys, "block"))
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	for _, e := range entries {
-		n := e.Name()
+	for _, n := range names {
 		if strings.HasPrefix(n, "sr") || strings.HasPrefix(n, "fd") { // drives for removable media
 			continue
 		}

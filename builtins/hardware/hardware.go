@@ -42,7 +42,7 @@ type Options struct {
 	NVMLFile  string                         // a recording to read instead of the library ("" is the library): see recordedGPUs
 	RAPL      string                         // the one powercap domain for energy, by its name ("psys") or its path; "" is every package
 	Processes []Pattern                      // processes to count by pattern; DefaultPatterns when nil
-	OpenFile  func(string) (*os.File, error) // os.Open when nil: a test refuses permission with it
+	OpenFile  func(string) (*os.File, error) // openRegular when nil: a test refuses permission with it
 	Wall      func() int64                   // nanoseconds since the epoch, to say how old an attached file is; the clock when nil
 	Command   func([]string) ([]byte, error) // runs a command of the system on darwin; nil runs it
 	OS        string                         // runtime.GOOS when empty
@@ -61,7 +61,7 @@ func (o Options) withDefaults() Options {
 		o.Now = monotonic
 	}
 	if o.OpenFile == nil {
-		o.OpenFile = os.Open
+		o.OpenFile = openRegular
 	}
 	if o.Wall == nil {
 		o.Wall = func() int64 { return time.Now().UnixNano() }

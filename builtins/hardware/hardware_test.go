@@ -11,7 +11,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
 
@@ -251,5 +253,47 @@ func TestReadOnceOfADifference(t *testing.T) {
 	got, err := ReadOnce(srcs, nil, []string{"stat.cpu_busy_pct"})
 	if err != nil || len(got) != 1 || got[0].Value < 0 || got[0].Value > 100 {
 		t.Errorf("got %v, %v, want one share of 0 to 100 %%", got, err)
+	}
+}
+
+// TestPipesAreNotWaitedFor: below an injected root, and in the place of what a collector attaches, a pipe
+// that nobody writes to is refused.
+func TestPipesAreNotWaitedFor(t *testing.T) {
+	root := t.TempDir()
+	pipe := func(path ...string) {
+		p := filepath.Join(append([]string{root}, path...)...)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mkfifo(p, 0o600); err != nil {
+			t.Skip(err)
+		}
+	}
+	for _, f := range []string{"meminfo", "vmstat", "stat", "loadavg", "diskstats", "pressure/memory", "self/status", "12/stat", "net/dev", "uptime"} {
+		pipe("proc", f)
+	}
+	for _, f := range []string{"class/hwmon", "class/powercap/intel-rapl:0/energy_uj", "devices/system/cpu/cpufreq/policy0/scaling_governor", "block"} {
+		pipe("sys", f)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o := Options{Proc: filepath.Join(root, "proc"), Sys: filepath.Join(root, "sys"), OS: "linux"}
+		srcs := Open(o)
+		defer closeAll(t, srcs)
+		Settings(o)
+		Processes(o)
+		for _, s := range srcs {
+			_ = s.Sample(1, func(string, float64) {})
+		}
+		i := slices.IndexFunc(Sensors(srcs), func(s record.Sensor) bool { return s.Name == "meminfo.available_mib" })
+		if s := Sensors(srcs)[i]; s.Available || !strings.Contains(s.Why, "not a regular file") {
+			t.Errorf("got %+v, want the reason", s)
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("still waiting for a pipe")
 	}
 }

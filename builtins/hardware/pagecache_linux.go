@@ -20,7 +20,7 @@ type residence struct {
 const residenceChunk = 1 << 16
 
 func openResidence(path string) (*residence, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func openResidence(path string) (*residence, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() == 0 || !info.Mode().IsRegular() {
+	if info.Size() == 0 {
 		return nil, errors.New("not a file with content")
 	}
 	owner := false

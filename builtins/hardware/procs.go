@@ -53,7 +53,7 @@ type seenProc struct {
 
 func openProcs(o Options) Source {
 	p := &procs{o: o, seen: map[int]*seenProc{}}
-	_, err := os.ReadDir(o.Proc)
+	_, err := namesIn(o.Proc)
 	var why, fix string
 	if err != nil {
 		why, fix = reason(o.Proc, err)
@@ -113,12 +113,7 @@ func (p *procs) Sample(_ int64, emit func(string, float64)) error {
 
 // scan looks at every process but flow and the engine.
 func (p *procs) scan() (map[int]*seenProc, error) {
-	d, err := os.Open(p.o.Proc)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
+	names, err := namesIn(p.o.Proc)
 	if err != nil {
 		return nil, err
 	}

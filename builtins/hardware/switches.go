@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -93,11 +92,11 @@ func (s *switches) Sample(_ int64, emit func(string, float64)) error {
 }
 
 func (s *switches) look(dir string) {
-	b, err := os.ReadFile(filepath.Join(dir, "status"))
+	text, err := readText(s.o, filepath.Join(dir, "status"))
 	if err != nil {
 		return // ended meanwhile
 	}
-	c, ok := parseSwitches(b)
+	c, ok := parseSwitches([]byte(text))
 	tid, _ := strconv.Atoi(filepath.Base(dir))
 	if !ok {
 		return

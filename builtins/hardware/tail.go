@@ -72,7 +72,7 @@ func (t *tail) look() error {
 	}
 	anew := t.was == nil || !os.SameFile(info, t.was) || info.Size() < t.offset || info.Size() == t.was.Size()
 	t.was = info
-	f, err := os.Open(t.path)
+	f, err := openRegular(t.path)
 	if err != nil {
 		return err
 	}

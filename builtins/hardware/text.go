@@ -7,8 +7,11 @@ package hardware
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"slices"
+	"syscall"
 )
 
 // file is a text file of the kernel, read from its beginning each time into the same buffer.
@@ -27,6 +30,36 @@ func openFile(o Options, path string) (*file, error) {
 		return nil, err
 	}
 	return &file{path: path, f: f, buf: make([]byte, 4096)}, nil
+}
+
+// openRegular opens a file for reading and refuses what is none: a pipe below another root, or in the place
+// of a collector's file, would be waited for until somebody writes into it.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// namesIn lists a folder, sorted; like openRegular it does not wait for a pipe in its place.
+func namesIn(dir string) ([]string, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
 }
 
 // read gives the whole text, valid until the next read.

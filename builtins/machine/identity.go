@@ -11,7 +11,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -68,7 +67,7 @@ type roots struct{ proc, sys, etc string }
 
 // line is the first line of a file, "" where there is none.
 func line(parts ...string) string {
-	b, err := os.ReadFile(filepath.Join(parts...))
+	b, err := readKernel(filepath.Join(parts...))
 	if err != nil {
 		return ""
 	}
@@ -129,7 +128,7 @@ func (r roots) system(f facts) {
 	f.set("arch", goArch(line(r.proc, "sys/kernel/arch")))
 	f.set("thp", chosen(line(r.sys, "kernel/mm/transparent_hugepage/enabled")))
 	f.set("aslr", line(r.proc, "sys/kernel/randomize_va_space"))
-	if b, err := os.ReadFile(filepath.Join(r.etc, "os-release")); err == nil {
+	if b, err := readKernel(filepath.Join(r.etc, "os-release")); err == nil {
 		f.set("os", parseOSRelease(b))
 	}
 	if f["os"] == "" {
@@ -174,7 +173,7 @@ func parseOSRelease(b []byte) string {
 }
 
 func (r roots) cpu(f facts) {
-	if b, err := os.ReadFile(filepath.Join(r.proc, "cpuinfo")); err == nil {
+	if b, err := readKernel(filepath.Join(r.proc, "cpuinfo")); err == nil {
 		c := parseCPUInfo(b)
 		f.set("cpu_model", c.model)
 		f.set("microcode", c.microcode)
@@ -269,7 +268,7 @@ func parseCPUInfo(b []byte) cpuInfo {
 }
 
 func (r roots) memory(f facts) {
-	b, err := os.ReadFile(filepath.Join(r.proc, "meminfo"))
+	b, err := readKernel(filepath.Join(r.proc, "meminfo"))
 	if err != nil {
 		return
 	}
@@ -295,7 +294,7 @@ func parseMemTotal(b []byte) (int64, bool) {
 // cgroup says which cgroups there are, by the mount table: files at a guessed place mislead on hybrid
 // hosts, where cgroup.controllers is not at the top.
 func (r roots) cgroup(f facts) {
-	b, err := os.ReadFile(filepath.Join(r.proc, "self/mountinfo"))
+	b, err := readKernel(filepath.Join(r.proc, "self/mountinfo"))
 	if err != nil {
 		return
 	}
@@ -361,12 +360,12 @@ func (r roots) nvidia() []GPU {
 		return nil
 	}
 	driver := ""
-	if b, err := os.ReadFile(filepath.Join(r.proc, "driver/nvidia/version")); err == nil {
+	if b, err := readKernel(filepath.Join(r.proc, "driver/nvidia/version")); err == nil {
 		driver = parseNvidiaVersion(b)
 	}
 	var out []GPU
 	for _, p := range files {
-		b, err := os.ReadFile(p)
+		b, err := readKernel(p)
 		if err != nil {
 			continue
 		}

@@ -9,7 +9,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"flow/workflows/plan"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -190,4 +194,35 @@ func jsonOf(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// TestPipesAreNotWaitedFor: below another root a pipe may stand where a file should.
+func TestPipesAreNotWaitedFor(t *testing.T) {
+	root := t.TempDir()
+	for _, f := range []string{"proc/meminfo", "proc/cpuinfo", "proc/self/mountinfo", "proc/sys/kernel/hostname", "sys/class/power_supply", "sys/devices/system/cpu/smt/control"} {
+		p := filepath.Join(root, f)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mkfifo(p, 0o600); err != nil {
+			t.Skip(err)
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		of(root)
+		s := Settings{Proc: filepath.Join(root, "proc"), Sys: filepath.Join(root, "sys")}
+		for _, w := range Words() {
+			_, _ = s.Word(t.Context(), w)
+		}
+		if err := PageCache(t.Context(), plan.CacheWarm, []string{filepath.Join(root, "proc/meminfo")}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("got %v, want a refusal", err)
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("still waiting for a pipe")
+	}
 }

@@ -5,7 +5,6 @@ package machine
 import (
 	"context"
 	"io"
-	"os"
 	"runtime"
 	"sync"
 
@@ -19,7 +18,7 @@ func PageCache(ctx context.Context, policy string, files []string) error {
 		return nil
 	}
 	for _, path := range files {
-		f, err := os.Open(path)
+		f, err := openRegular(path)
 		if err != nil {
 			return err
 		}

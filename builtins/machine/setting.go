@@ -234,7 +234,7 @@ func (s Settings) read(ctx context.Context, p point) (string, error) {
 		}
 		return v, nil
 	}
-	b, err := os.ReadFile(p.Path)
+	b, err := readKernel(p.Path)
 	if err != nil {
 		return "", err
 	}

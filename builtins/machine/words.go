@@ -50,7 +50,7 @@ func (s Settings) Word(ctx context.Context, name string) (string, error) {
 // powerSource is "ac" or "battery". A machine without either kind of supply is on the mains.
 func powerSource(sys string) (string, error) {
 	dir := filepath.Join(sys, "class/power_supply")
-	supplies, err := os.ReadDir(dir)
+	supplies, err := namesIn(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
@@ -58,8 +58,8 @@ func powerSource(sys string) (string, error) {
 		return "", fmt.Errorf("%s is not there", dir)
 	}
 	battery := false
-	for _, e := range supplies {
-		d := filepath.Join(dir, e.Name())
+	for _, name := range supplies {
+		d := filepath.Join(dir, name)
 		switch line(d, "type") {
 		case "Mains", "USB":
 			if line(d, "online") == "1" {
@@ -75,7 +75,7 @@ func powerSource(sys string) (string, error) {
 			}
 		}
 	}
-	if battery && slices.ContainsFunc(supplies, func(e fs.DirEntry) bool { return line(dir, e.Name(), "type") == "Mains" }) {
+	if battery && slices.ContainsFunc(supplies, func(name string) bool { return line(dir, name, "type") == "Mains" }) {
 		return "battery", nil // the mains is there and off
 	}
 	return "ac", nil

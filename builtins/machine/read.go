@@ -1,0 +1,51 @@
+package machine
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"syscall"
+)
+
+// kernelMost is how much of a file of the kernel's is read: /proc/cpuinfo of a thousand CPUs is about 2 MiB.
+const kernelMost = 16 << 20
+
+// readKernel reads a file below /proc or /sys, or below another root in their place.
+func readKernel(path string) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, kernelMost))
+}
+
+// openRegular refuses what is no file: a pipe would be waited for, perhaps for ever.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// namesIn lists what is in a folder, sorted; like openRegular it waits for nothing.
+func namesIn(dir string) ([]string, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
+}
