@@ -25,6 +25,8 @@ type answer struct {
 	native bool // llama.cpp's own API
 	ollama bool // one object a line
 
+	onMark func() // Options.OnMark, for a measured request
+
 	events   sse
 	scanner  scanner
 	usage    scanner // a second one: the first is inside a frame

@@ -28,6 +28,7 @@ type Options struct {
 	BaseURL string        // "http://127.0.0.1:8080"
 	Now     func() int64  // the monotonic clock of the session, nanoseconds
 	Timeout time.Duration // of one request from its start; 600 s when zero
+	OnMark  func()        // a measured request was sent, had its first token, has ended: it must not wait; nil tells nobody
 }
 
 // Prompt is one request to be made.

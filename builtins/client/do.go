@@ -51,6 +51,9 @@ func (c *Client) Do(ctx context.Context, p Prompt) record.Request {
 		PromptSHA: sha([]byte(p.Text)), Nonce: p.Nonce, ScheduledNS: p.ScheduledNS,
 	})
 	a.row.MaxTokens = c.o.asked(p)
+	if p.Mark == record.MarkMeasured {
+		a.onMark = c.o.OnMark
+	}
 	err := c.exchange(ctx, p, a)
 	return a.finish(err)
 }
@@ -141,6 +144,7 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 	switch over := ended(ctx); {
 	case unsent == nil:
 		a.row.SentNS = &sent
+		a.mark()
 	case over != nil:
 		return false, over
 	case w.reused:
@@ -149,7 +153,8 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 		_ = w.SetReadDeadline(time.Now().Add(refusalWait))
 	}
 	r = &response{onHeaders: a.headers, onPayload: a.payload}
-	lingering := false
+	lingering, decoding := false, false
+	defer a.mark()
 	for !r.complete {
 		n, at, err := w.readStamped(w.buf)
 		if n > 0 {
@@ -164,6 +169,10 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 			a.read(at)
 			if err := r.feed(w.buf[:n], at); err != nil {
 				return false, fail(kindGarbage, err)
+			}
+			if !decoding && a.row.ContentFrames > 0 {
+				decoding = true
+				a.mark()
 			}
 		}
 		if err != nil {
@@ -188,6 +197,13 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 		a.warn("the wall clock was stepped by %s during the request: kernel stamps near the step may be off", time.Duration(moved))
 	}
 	return false, nil
+}
+
+// mark says that a phase of the request began or ended just now.
+func (a *answer) mark() {
+	if a.onMark != nil {
+		a.onMark()
+	}
 }
 
 // broken judges an error of the connection.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -311,5 +312,21 @@ func TestNoPathsNoRequests(t *testing.T) {
 	}
 	if r := ask(t, c, Prompt{Text: "x"}); r.Status != "error" || r.ErrorKind != "connect" || r.SentNS != nil {
 		t.Errorf("nobody listens: got %s, %s, %q", r.Status, r.ErrorKind, r.Error)
+	}
+}
+
+// TestMarks: a measured request says when it is sent, has its first token and has ended; a warm one says
+// nothing.
+func TestMarks(t *testing.T) {
+	var marks atomic.Int64
+	c := New(Options{API: plan.API{Kind: plan.APIChat}, BaseURL: sim(t, quick...).URL, Now: clock(), Timeout: 20 * time.Second, OnMark: func() { marks.Add(1) }})
+	t.Cleanup(c.Close)
+	ask(t, c, Prompt{Mark: record.MarkWarm, Text: "one", MaxTokens: 5})
+	if n := marks.Load(); n != 0 {
+		t.Errorf("a warm request made %d marks", n)
+	}
+	r := ask(t, c, Prompt{Mark: record.MarkMeasured, Text: "one", MaxTokens: 5})
+	if n := marks.Load(); n != 3 || r.Status != "ok" {
+		t.Errorf("a measured request (%s) made %d marks, want 3", r.Status, n)
 	}
 }

@@ -24,6 +24,7 @@ type cell struct {
 	f      *file
 	sensor string
 	get    func([]byte) (float64, bool)
+	energy bool // a counter of joules, read at marks as well
 }
 
 // cells is a source of them.
@@ -53,9 +54,19 @@ func (c *cells) Close() error {
 }
 
 func (c *cells) Sample(_ int64, emit func(string, float64)) error {
+	return c.read(emit, false)
+}
+
+// mark reads the counters of energy alone.
+func (c *cells) mark(emit func(string, float64)) error { return c.read(emit, true) }
+
+func (c *cells) read(emit func(string, float64), energyOnly bool) error {
 	var failed error
 	for i := range c.list {
 		x := &c.list[i]
+		if energyOnly && !x.energy {
+			continue
+		}
 		b, err := x.f.read()
 		if err != nil {
 			failed = err
@@ -89,7 +100,7 @@ func (c *cells) add(o Options, path string, s record.Sensor, get func([]byte) (f
 		s.Why, s.Fix = cellReason(path, err)
 	} else {
 		s.Available = true
-		c.list = append(c.list, cell{f, s.Name, get})
+		c.list = append(c.list, cell{f, s.Name, get, isEnergyCounter(s)})
 	}
 	c.sensors = append(c.sensors, s)
 	return s.Available

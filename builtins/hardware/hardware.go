@@ -99,6 +99,11 @@ type (
 	}
 	// pacer must not be read more often than this: its numbers change no faster, or reading costs.
 	pacer interface{ every() time.Duration }
+	// marker can read its counters of energy apart from everything else: at the marks of an arm, where a
+	// value between two ticks would be a guess.
+	marker interface {
+		mark(emit func(sensor string, value float64)) error
+	}
 	// stamped has values that came at times of their own since the last drain.
 	stamped interface {
 		drain(emit func(at int64, sensor string, value float64)) error
@@ -178,6 +183,27 @@ func (g *guarded) every() time.Duration {
 		return p.every()
 	}
 	return paceUsual
+}
+
+// marks reports whether the source has counters of energy to read at marks.
+func (g *guarded) marks() bool {
+	if _, ok := g.Source.(marker); !ok {
+		return false
+	}
+	return slices.ContainsFunc(g.Sensors(), isEnergyCounter)
+}
+
+// isEnergyCounter: what is read at marks. Power is not: readings that crowd around marks would bend its mean.
+func isEnergyCounter(s record.Sensor) bool { return s.Available && s.Counter && s.Unit == "J" }
+
+func (g *guarded) mark(emit func(string, float64)) error {
+	m, ok := g.Source.(marker)
+	if !ok {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return m.mark(emit)
 }
 
 // drain gives what came since the last time, and reports whether the source has stamps of its own.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -42,6 +41,7 @@ type Stats struct {
 type SourceStats struct {
 	Name      string        `json:"name"`
 	Reads     int           `json:"reads"`
+	Marks     int           `json:"marks,omitempty"` // of them at marks, beside the ticks
 	Errors    int           `json:"errors"`
 	LastError string        `json:"last_error,omitempty"`
 	Total     time.Duration `json:"total_ns"`
@@ -67,50 +67,8 @@ type Sampler struct {
 	stats Stats
 }
 
-// lane is a goroutine with sources that it reads in turn. No lock is held while a source reads: a driver
-// that hangs must not hang those who want the other values.
-type lane struct {
-	s        *Sampler
-	done     chan struct{}
-	interval int64 // between ticks
-
-	// Of the lane's goroutine alone.
-	emit   func(string, float64) // made once: a closure for each sample would be an allocation
-	emitAt func(int64, string, float64)
-	at     int64
-	ids    map[string]uint32 // the lane's own view of Sampler.ids, so that a value takes no shared lock
-
-	mu      sync.Mutex
-	sources []laneSource
-	chunks  []*chunk
-	ticks   int
-	late    int
-	dropped int
-	cpuNS   int64
-	noCPU   bool
-	fresh   bool // a sensor had its first value in this tick
-	ended   bool // Stop has returned: what still comes is too late
-}
-
-type laneSource struct {
-	Source
-	stats SourceStats
-	every int64 // ns between readings
-	next  int64 // not before
-}
-
 // patience is how long Stop waits for a source that does not return.
 const patience = 2 * time.Second
-
-// chunk holds values by column: 20 bytes each instead of the 32 of a record.Sample.
-type chunk struct {
-	n     int
-	ns    [chunkLen]int64
-	value [chunkLen]float64
-	id    [chunkLen]uint32
-}
-
-const chunkLen = 2048
 
 // StartSampler begins to sample and returns when every sensor in Need has a first value: before that no
 // engine may start. Where one has none it returns a diag.Error of kind Machine that names the sensor, why,
@@ -160,7 +118,11 @@ func StartSampler(ctx context.Context, o SamplerOptions) (*Sampler, error) {
 func (s *Sampler) lane(ctx context.Context, sources ...Source) {
 	l := &lane{s: s, ids: map[string]uint32{}, done: make(chan struct{})}
 	for _, src := range sources {
-		l.sources = append(l.sources, laneSource{Source: src, stats: SourceStats{Name: src.Name()}, every: s.pace(src)})
+		x := laneSource{Source: src, stats: SourceStats{Name: src.Name()}, every: s.pace(src)}
+		if g, ok := src.(*guarded); ok && g.marks() {
+			x.marks, l.edge = true, make(chan struct{}, 1)
+		}
+		l.sources = append(l.sources, x)
 	}
 	l.interval = int64(s.o.Interval)
 	if len(l.sources) == 1 { // nothing to wake up for in between
@@ -238,34 +200,22 @@ func (s *Sampler) Engine(pids func() []int) {
 	}
 }
 
-func (l *lane) follow(pids func() []int) {
-	// Closing waits for a reading, and a reading that keeps its values waits for the lane: so it comes after.
-	var old []Source
-	defer func() {
-		for _, src := range old {
-			_ = src.Close() // an unbound source has nothing open, a bound one its processes' files
-		}
-	}()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.s
-	for i, src := range l.sources {
-		b, ok := s.o.Sources[s.indexOf(src.stats.Name)].(binder)
-		if !ok {
-			continue
-		}
-		bound := b.bind(pids)
-		if bound == nil {
-			continue
-		}
-		l.sources[i].Source = &guarded{Source: bound}
-		l.sources[i].next = 0
-		old = append(old, src.Source)
-	}
-}
-
 func (s *Sampler) indexOf(source string) int {
 	return slices.IndexFunc(s.o.Sources, func(x Source) bool { return x.Name() == source })
+}
+
+// Mark has the counters of energy read now, beside the ticks: at the edge of a step a value between two ticks
+// would be a guess. It only asks, and does not wait: it may be called where time is measured.
+func (s *Sampler) Mark() {
+	for _, l := range s.lanes {
+		if l.edge == nil {
+			continue
+		}
+		select {
+		case l.edge <- struct{}{}:
+		default: // one is asked for already
+		}
+	}
 }
 
 // Samples is a copy of all values so far, in time.
@@ -336,145 +286,6 @@ func (s *Sampler) Stop() Stats {
 		}
 	})
 	return s.stats
-}
-
-func (l *lane) run(ctx context.Context) {
-	interval := l.interval
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	deadline := l.s.o.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			// A window that ended since the last tick has its edge between that and this reading.
-			l.tick(0, true)
-			return
-		case <-timer.C:
-		}
-		now := l.s.o.Now()
-		l.tick(now-deadline, false)
-		// The next deadline is on the grid of the first one: a late tick does not move those after it.
-		deadline += interval
-		now = l.s.o.Now()
-		if missed := (now - deadline) / interval; missed > 0 {
-			l.mu.Lock()
-			l.dropped += int(missed)
-			l.mu.Unlock()
-			deadline += missed * interval
-		}
-		timer.Reset(time.Duration(max(deadline-now, 0)))
-	}
-}
-
-// tick reads every source of the lane that is due; at the last one, those that are read at every tick.
-func (l *lane) tick(behind int64, last bool) {
-	// The thread's CPU clock is only ours while the goroutine cannot move to another thread.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	cpu, ok := threadCPU()
-
-	l.mu.Lock()
-	if !last {
-		l.ticks++
-	}
-	if behind > l.interval/2 {
-		l.late++
-	}
-	for i := range l.sources { // never grows, and only Engine changes an entry
-		src := l.sources[i].Source
-		at := l.s.o.Now()
-		// Half an interval early is on time: ticks jitter, and a source of 100 ms at 10 Hz is read every tick.
-		if at+l.interval/2 < l.sources[i].next && !last || last && l.sources[i].every > int64(paceUsual) {
-			continue
-		}
-		// On a grid of its own, so that jitter does not add up; after a pause from now.
-		if l.sources[i].next += l.sources[i].every; l.sources[i].next <= at {
-			l.sources[i].next = at + l.sources[i].every
-		}
-		l.sources[i].stats.reading = true
-		l.mu.Unlock()
-		l.at = at
-		err := l.read(src)
-		took := time.Duration(l.s.o.Now() - at)
-		l.mu.Lock()
-		l.sources[i].stats.add(took, err)
-	}
-	if ok {
-		end, _ := threadCPU()
-		l.cpuNS += end - cpu
-	} else {
-		l.noCPU = true
-	}
-	fresh := l.fresh
-	l.fresh = false
-	l.mu.Unlock()
-	if fresh {
-		select {
-		case l.s.news <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// read takes what a source says now, or, of one whose values come by themselves, what has come.
-func (l *lane) read(src Source) error {
-	if g, ok := src.(*guarded); ok {
-		if own, err := g.drain(l.emitAt); own {
-			return err
-		}
-	}
-	return src.Sample(l.at, l.emit)
-}
-
-// keepAt stores a value that has a time of its own.
-func (l *lane) keepAt(at int64, sensor string, value float64) {
-	l.at = at
-	l.keep(sensor, value)
-}
-
-func (s *SourceStats) add(took time.Duration, err error) {
-	s.reading = false
-	s.Reads++
-	s.Total += took
-	s.Max = max(s.Max, took)
-	if err != nil {
-		s.Errors++
-		s.LastError = err.Error()
-	}
-}
-
-// keep stores a value. It is the emit of every source of the lane.
-func (l *lane) keep(sensor string, value float64) {
-	if !finite(value) {
-		return // not a measurement
-	}
-	id, ok := l.ids[sensor]
-	if !ok {
-		id = l.s.id(sensor)
-		l.ids[sensor] = id
-	}
-	l.mu.Lock()
-	if l.ended {
-		l.mu.Unlock()
-		return
-	}
-	l.fresh = l.fresh || !ok
-	var c *chunk
-	if n := len(l.chunks); n > 0 {
-		c = l.chunks[n-1]
-	}
-	if c == nil || c.n == chunkLen {
-		c = &chunk{}
-		l.chunks = append(l.chunks, c)
-	}
-	c.ns[c.n], c.value[c.n], c.id[c.n] = l.at, value, id
-	c.n++
-	l.mu.Unlock()
-	if l.s.o.OnSample != nil {
-		l.s.seeing.Lock()
-		l.s.o.OnSample(record.Sample{Sensor: sensor, MonoNS: l.at, Value: value})
-		l.s.seeing.Unlock()
-	}
 }
 
 // id is the place of a sensor's name, which has a value now.

@@ -39,7 +39,7 @@ func (u *uptime) Sample(now int64, emit func(string, float64)) error {
 	err := u.cells.Sample(now, emit)
 	if u.sensor != "" {
 		if v, ok := u.asleep(); ok {
-			emit(u.sensor, v)
+			emit(u.sensor, max(v, 0)) // the two clocks are not read at one instant
 		}
 	}
 	return err
@@ -79,7 +79,7 @@ func openPower(o Options) Source {
 		} else {
 			ac.Available = true
 			c.sensors = append(c.sensors, ac)
-			c.list = append(c.list, cell{m.files[0], ac.Name, m.any})
+			c.list = append(c.list, cell{f: m.files[0], sensor: ac.Name, get: m.any})
 			m.files = m.files[1:]
 			c.extra = m.files
 		}

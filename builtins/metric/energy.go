@@ -1,9 +1,11 @@
 package metric
 
 // Energy. A hardware counter misses nothing between readings, so its difference between the edges of the
-// window comes first; where there is none, power is integrated over samples with a value interpolated at
-// each edge. A rule that begins and ends at the samples inside the window loses up to a period at both
-// ends, which is how whole campaigns came to report 64 % of what was used.
+// window comes first; it is read at the marks of the arm (the step, a request sent, its first token, its
+// end), and where it was not, its value at the edge is interpolated, and the rule says so. Where there is no
+// counter, power is integrated over samples with a value interpolated at each edge. A rule that begins and
+// ends at the samples inside the window loses up to a period at both ends, which is how whole campaigns came
+// to report 64 % of what was used.
 
 import (
 	"fmt"
@@ -23,6 +25,9 @@ const minCoverage = .95
 // minSamples is how many readings a window must hold: with fewer, what is interpolated at its edges is more
 // than a percent of it.
 const minSamples = 5
+
+// edgeSlack is how far from an edge a reading may be to count as taken there.
+const edgeSlack = int64(5e6)
 
 // energySource is a sensor from which joules come.
 type energySource struct {
@@ -61,7 +66,7 @@ func (s *sensors) energySources() []energySource {
 func (s *sensors) energies(a *record.Arm) []record.Metric {
 	var out []record.Metric
 	for _, src := range s.energySources() {
-		v, coverage := s.energy(src)
+		v, coverage := s.energy(src, "")
 		put := func(name, unit, better string, v value, coverage *float64) {
 			m := v.metric(Def{Name: src.prefix + name, Unit: unit, Better: better, Source: src.sensor})
 			m.Coverage = coverage
@@ -72,6 +77,12 @@ func (s *sensors) energies(a *record.Arm) []record.Metric {
 		put("energy_per_token_j", "J/token", lower, per(v, n, why, doubt, "completion tokens of measured requests"), coverage)
 		requests, why := requestsOf(a)
 		put("energy_per_request_j", "J/request", lower, per(v, requests, why, "", "measured requests"), coverage)
+		for _, phase := range phases {
+			if len(s.phase[phase]) > 0 {
+				v, coverage := s.energy(src, phase)
+				put("energy"+phase+"_j", "J", lower, v, coverage)
+			}
+		}
 		if power := src.prefix + "power_w"; s.by[power] != nil {
 			v, coverage := s.energy1Hz(power)
 			m := v.metric(Def{Name: src.prefix + "energy_1hz_j", Unit: "J", Source: power})
@@ -185,16 +196,21 @@ func everySecond(xs []record.Sample) []record.Sample {
 	return out
 }
 
-func (s *sensors) energy(src energySource) (v value, coverage *float64) {
-	if len(s.windows) == 0 {
+// energy is that of the measured steps, or of a phase of their requests.
+func (s *sensors) energy(src energySource, phase string) (v value, coverage *float64) {
+	windows, of := s.phase[phase], "the measured step"
+	if phase != "" {
+		of = "the time in which a request was in its " + phase[1:]
+	}
+	if len(windows) == 0 {
 		return missing("the arm has no measured step"), nil
 	}
 	if len(s.shared) > 0 && !ofOneGPU(src.sensor) {
 		return missing("shared: another engine ran on the host meanwhile"), nil
 	}
 	xs := s.by[src.sensor]
-	total, n, length, covered := 0.0, 0, 0.0, 0.0
-	for _, w := range s.windows {
+	total, n, length, covered, gap := 0.0, 0, 0.0, 0.0, int64(0)
+	for _, w := range windows {
 		if why := s.tooShort(src, w); why != "" {
 			return missing(why), nil
 		}
@@ -205,6 +221,7 @@ func (s *sensors) energy(src energySource) (v value, coverage *float64) {
 			if j, in, c, why = counterGrowth(xs, w); why != "" {
 				return missing(why), nil
 			}
+			gap = max(gap, edgeGap(xs, w))
 		} else {
 			at := clipped(xs, w)
 			j, in, c = trapezoid(at), len(inside(xs, w)), share(at, w)
@@ -213,12 +230,15 @@ func (s *sensors) energy(src energySource) (v value, coverage *float64) {
 		total, n, length, covered = total+j*src.scale, n+in, length+long, covered+c*long
 	}
 	c := covered / length
-	if c < minCoverage {
-		v = missing(fmt.Sprintf("samples cover %.0f %% of the measured step, want %.0f %%", c*100, minCoverage*100))
-	} else if src.counter {
-		v = number(total, "difference of the hardware counter between the edges of the measured step")
-	} else {
-		v = number(total, "trapezoid over samples, edges of the measured step interpolated")
+	switch {
+	case c < minCoverage:
+		v = missing(fmt.Sprintf("samples cover %.0f %% of %s, want %.0f %%", c*100, of, minCoverage*100))
+	case !src.counter:
+		v = number(total, "trapezoid over samples, edges of "+of+" interpolated")
+	case gap <= edgeSlack:
+		v = number(total, fmt.Sprintf("difference of the hardware counter, read within %.1f ms of the edges of %s", float64(gap)/1e6, of))
+	default:
+		v = number(total, fmt.Sprintf("difference of the hardware counter, interpolated at the edges of %s: the nearest reading is %.0f ms from one, because this source is not read at marks, or was busy then", of, float64(gap)/1e6))
 	}
 	v.n = n
 	return v, &c
@@ -226,7 +246,8 @@ func (s *sensors) energy(src energySource) (v value, coverage *float64) {
 
 // tooShort says why a window is too short for a figure of energy.
 func (s *sensors) tooShort(src energySource, w window) string {
-	at := clipped(s.by[src.sensor], w)
+	xs := s.by[src.sensor]
+	at := clipped(xs, w)
 	if len(at) < 2 {
 		return "no samples around the measured step"
 	}
@@ -237,7 +258,8 @@ func (s *sensors) tooShort(src energySource, w window) string {
 	if period == 0 {
 		return "the counter did not move"
 	}
-	if n := len(inside(s.by[src.sensor], w)); n < minSamples {
+	read := src.counter && edgeGap(xs, w) <= edgeSlack // both edges are readings: those between add nothing
+	if n := len(inside(xs, w)); n < minSamples && !read {
 		return fmt.Sprintf("too few: %d samples in %.1f s, want %d", n, float64(w.to-w.from)/1e9, minSamples)
 	}
 	if n := float64(w.to-w.from) / float64(period); n < minUpdates {

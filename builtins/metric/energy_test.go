@@ -244,3 +244,79 @@ func TestPhases(t *testing.T) {
 	a.Process = nil
 	wantNil(t, of(t, Arm(a, nil, Inputs{Needed: names}), "nvml.0.sm_clock_mhz_rise", ""), "before the engine was launched")
 }
+
+// TestEnergyAtMarks: with the counter read at the edges of the step and of the phases, energy is that of the
+// phase, to what the board did between the edge and the reading, and the rule says how far that was. Without, the values at the
+// edges are between two ticks, which is off by what the board did meanwhile, and the rule says so.
+func TestEnergyAtMarks(t *testing.T) {
+	const late = .0004 // s from a mark to its reading
+	build := func(marked bool) *record.Arm {
+		a := windowed(8)
+		from := a.Steps[0].StartNS
+		at := func(s float64) *int64 { ns := from + int64(s*1e9); return &ns }
+		// The prompt is read at 300 W for 1.03 s, then 100 W while it decodes, and 20 W when nothing runs.
+		watts := [][3]float64{{-2, .07, 20}, {.07, 1.1, 300}, {1.1, 7.93, 100}, {7.93, 12, 20}}
+		joules := func(s float64) (j float64) {
+			for _, w := range watts {
+				j += max(min(s, w[1])-w[0], 0) * w[2]
+			}
+			return j
+		}
+		read := func(s float64) {
+			a.Samples = append(a.Samples, record.Sample{Sensor: "rapl.package-0.energy_j", MonoNS: *at(s), Value: joules(s)})
+		}
+		for i := -10; i <= 90; i++ {
+			read(float64(i)/10 + .02)
+		}
+		if marked {
+			for _, s := range []float64{0, .07, 1.1, 7.93, 8} {
+				read(s + late)
+			}
+		}
+		n := 100
+		a.Requests = []record.Request{{Mark: record.MarkMeasured, Status: "ok", SentNS: at(.07), FirstContentNS: at(1.1), LastContentNS: at(7.93), CompletionTokens: &n, Values: []record.Metric{{Name: "x"}}}}
+		return a
+	}
+	in := Inputs{Sensors: []record.Sensor{{Name: "rapl.package-0.energy_j", PeriodMS: 1}}}
+	truth := map[string]float64{"energy_j": 309 + 683 + 2.8, "energy_prefill_j": 309, "energy_decode_j": 683}
+	marked, ticks := Arm(build(true), nil, in), Arm(build(false), nil, in)
+	for name, j := range truth {
+		m, between := of(t, marked, "rapl.package-0."+name, ""), of(t, ticks, "rapl.package-0."+name, "")
+		if m.Value == nil || between.Value == nil {
+			t.Fatalf("%s: %s %s", name, m.Why, between.Why)
+		}
+		if off := math.Abs(*m.Value - j); off > 2*late*300 {
+			t.Errorf("%s at marks is %.2f J, want %.2f", name, *m.Value, j)
+		}
+		if !strings.Contains(m.Rule, "read within 0.4 ms of the edges of ") {
+			t.Errorf("%s: rule %q", name, m.Rule)
+		}
+		if !strings.Contains(between.Rule, "interpolated at the edges of ") || !strings.Contains(between.Rule, " ms from one, because this source is not read at marks, or was busy then") {
+			t.Errorf("%s between ticks: rule %q", name, between.Rule)
+		}
+		if m.Coverage == nil || *m.Coverage < .9999 {
+			t.Errorf("%s: coverage %v", name, m.Coverage)
+		}
+	}
+	if off := math.Abs(*of(t, ticks, "rapl.package-0.energy_prefill_j", "").Value - 309); off < 3 {
+		t.Errorf("between ticks the prefill is off by %.2f J: the trace does not show what marks are for", off)
+	}
+	// Readings that crowd around marks leave no hole between the ticks.
+	a := build(true)
+	for i := range 200 {
+		a.Samples = append(a.Samples, record.Sample{Sensor: "rapl.package-0.energy_j", MonoNS: a.Steps[0].StartNS + int64(2e9) + int64(i)*2e6, Value: 20*2.07 + 309 + 100*(.9+float64(i)*.002)})
+	}
+	if m := of(t, Arm(a, nil, in), "rapl.package-0.energy_j", ""); m.Value == nil || math.Abs(*m.Value-truth["energy_j"]) > 2*late*300 {
+		t.Errorf("with crowded readings: got %v %s", m.Value, m.Why)
+	}
+	// Nobody vouches for an edge in a long silence.
+	a = build(false)
+	kept := a.Samples[:0]
+	for _, x := range a.Samples {
+		if s := float64(x.MonoNS-a.Steps[0].StartNS) / 1e9; s < -.5 || s > 2 {
+			kept = append(kept, x)
+		}
+	}
+	a.Samples = kept
+	wantNil(t, of(t, Arm(a, nil, in), "rapl.package-0.energy_j", ""), "samples cover")
+}

@@ -5,6 +5,7 @@ package metric
 
 import (
 	"fmt"
+	"math"
 	"sort"
 	"strings"
 
@@ -265,7 +266,7 @@ func between(a, b record.Sample, at int64) record.Sample {
 }
 
 // counterGrowth is the growth of a counter over a window, the samples inside it, and the share of the window
-// between the two readings.
+// that its readings vouch for.
 func counterGrowth(xs []record.Sample, w window) (d float64, n int, coverage float64, why string) {
 	at := clipped(xs, w)
 	if len(at) < 2 {
@@ -277,7 +278,42 @@ func counterGrowth(xs []record.Sample, w window) (d float64, n int, coverage flo
 		}
 	}
 	first, last := at[0], at[len(at)-1]
-	return last.Value - first.Value, len(inside(xs, w)), share(at, w), ""
+	covered := float64(last.MonoNS-first.MonoNS) - guessed(xs, w, at)
+	return last.Value - first.Value, len(inside(xs, w)), max(covered, 0) / float64(w.to-w.from), ""
+}
+
+// guessed is the time of a window, in ns, that lies between an edge and the next reading of a counter where
+// the readings on both sides of the edge are far apart: then the value at the edge is a guess. Between its
+// edges a counter misses nothing, however rarely it was read.
+func guessed(xs []record.Sample, w window, at []record.Sample) float64 {
+	far := max(5*usualStep(at, false), 1e9)
+	i := sort.Search(len(xs), func(i int) bool { return xs[i].MonoNS >= w.from })
+	j := sort.Search(len(xs), func(i int) bool { return xs[i].MonoNS > w.to })
+	out := int64(0)
+	if i > 0 && i < len(xs) && xs[i].MonoNS > w.from && xs[i].MonoNS-xs[i-1].MonoNS > far {
+		out += min(xs[i].MonoNS, w.to) - w.from
+	}
+	if j > 0 && j < len(xs) && j != i && xs[j-1].MonoNS < w.to && xs[j].MonoNS-xs[j-1].MonoNS > far {
+		out += w.to - xs[j-1].MonoNS
+	}
+	return float64(out)
+}
+
+// edgeGap is how far the reading nearest to an edge of the window is from it, for the worse of the two.
+func edgeGap(xs []record.Sample, w window) int64 {
+	worst := int64(0)
+	for _, edge := range []int64{w.from, w.to} {
+		i := sort.Search(len(xs), func(i int) bool { return xs[i].MonoNS >= edge })
+		gap := int64(math.MaxInt64)
+		if i < len(xs) {
+			gap = xs[i].MonoNS - edge
+		}
+		if i > 0 {
+			gap = min(gap, edge-xs[i-1].MonoNS)
+		}
+		worst = max(worst, gap)
+	}
+	return worst
 }
 
 // share of a window that its samples cover: up to its outer ones, less the holes. A hole is a pause of

@@ -185,6 +185,7 @@ func (r *rig) Mark(step string) {
 	defer r.mu.Unlock()
 	r.end(at)
 	r.steps = append(r.steps, record.Step{Name: step, StartNS: at})
+	r.sampler.Mark()
 }
 
 func (r *rig) end(at int64) {
@@ -214,7 +215,7 @@ func (r *rig) Launch(ctx context.Context, e plan.Engine) (plan.Process, error) {
 		return nil, launchError(err)
 	}
 	if e.API != nil {
-		r.proc.client = client.New(client.Options{API: *e.API, BaseURL: ep.BaseURL(), Now: machine.Monotonic, Timeout: e.Timeouts.WithDefaults().Request})
+		r.proc.client = client.New(client.Options{API: *e.API, BaseURL: ep.BaseURL(), Now: machine.Monotonic, Timeout: e.Timeouts.WithDefaults().Request, OnMark: r.sampler.Mark})
 	}
 	return r.proc, nil
 }

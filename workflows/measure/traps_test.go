@@ -85,6 +85,8 @@ type setup struct {
 	ready  plan.Ready
 	prompt string
 	tokens int
+	sys    string        // root of /sys; "" is this machine's
+	every  time.Duration // between ticks of the sampler
 }
 
 // The test binary is flow's supervisor and the embedded engine when it is called so.
@@ -121,7 +123,7 @@ func armOn(t *testing.T, url string, o setup) *record.Arm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewReal(RealOptions{Exe: exe, Root: t.TempDir(), Work: t.TempDir(), StateDir: t.TempDir(), LockDir: t.TempDir(), SessionID: "s", KernelLog: "/dev/null"})
+	m, err := NewReal(RealOptions{Exe: exe, Root: t.TempDir(), Work: t.TempDir(), StateDir: t.TempDir(), LockDir: t.TempDir(), SessionID: "s", KernelLog: "/dev/null", Sys: o.sys, Interval: o.every})
 	if err != nil {
 		t.Fatal(err)
 	}
