@@ -292,6 +292,9 @@ func (p *process) countsOfSeries(ctx context.Context, c plan.CountFrom) {
 			}
 		}
 	}
+	if len(rows) == 0 {
+		return // nothing was answered: the failures say so
+	}
 	grown := func() (float64, bool) {
 		b, _ := ofSeries(p.before, c.Series) // a counter that is not there yet is at 0
 		a, ok := ofSeries(p.after, c.Series)

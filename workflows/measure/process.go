@@ -108,6 +108,9 @@ func (p *process) Generate(ctx context.Context, w plan.Workload, mark string) ([
 // deathNotice is how long the news that an engine ended may take after its sockets closed.
 const deathNotice = time.Second
 
+// muteBefore is how long a stream may be mute before its break without a word about it.
+const muteBefore = time.Second
+
 // ended reports whether the engine is gone. A socket closes before the supervisor can tell of the death
 // behind it, so after a broken connection the news gets a moment: else an engine that dies while it warms
 // up is found out only by the next request, which says nothing of where it died.
@@ -159,10 +162,20 @@ func (p *process) died(mark string, rows []record.Request) string {
 	how := howEnded(p.ep.Info())
 	for i, q := range rows {
 		if q.Status != "ok" {
-			return fmt.Sprintf("the engine %s during the %s requests, in request %d of %d after %d content frames", how, mark, i+1, len(rows), q.ContentFrames)
+			return fmt.Sprintf("the engine %s during the %s requests, in request %d of %d after %d content frames%s", how, mark, i+1, len(rows), q.ContentFrames, silence(q))
 		}
 	}
 	return fmt.Sprintf("the engine %s after the %s requests", how, mark)
+}
+
+// silence says how long a stream was mute before it broke off. A server that was asked to end may stop its
+// tokens at once and keep the connection: llama-server does for thirty seconds after a SIGTERM.
+func silence(q record.Request) string {
+	last, end := q.LastContentNS, q.CloseNS
+	if last == nil || end == nil || *end-*last < int64(muteBefore) {
+		return ""
+	}
+	return fmt.Sprintf(", %.1f s after the last of them", time.Duration(*end-*last).Seconds())
 }
 
 // runCommand waits for a command engine; to warm it means nothing.

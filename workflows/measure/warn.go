@@ -24,7 +24,8 @@ const (
 	longTailMS   = 50. // after the last token
 	slowSendMS   = 20.
 	lateTimerMS  = 20.
-	busyClient   = 10. // percent of a core
+	busyClient   = 10.   // percent of a core
+	briefNS      = 100e6 // of a window in which a share of a core says nothing
 	lateSendMS   = 10.
 	rampShare    = 20. // percent of the window
 	notHeld      = 98. // percent of the asked requests in flight
@@ -205,7 +206,7 @@ func (w *warner) load() {
 	if v, ok := w.metric("client_lag_p99_ms"); ok && v > lateTimerMS {
 		w.say("late client", "timers of flow itself were up to %.0f ms late (p99): the machine had no time for it", v)
 	}
-	if v, ok := w.metric("client_cpu_pct"); ok && v > busyClient {
+	if v, ok := w.metric("client_cpu_pct"); ok && v > busyClient && l.WindowNS >= briefNS { // of a refused request it is the sending alone
 		w.say("busy client", "flow itself used %.0f %% of a core while the requests ran: if the engine needs all cores, pin flow with client_cpus", v)
 	}
 	if l.ClockStepNS != 0 {
