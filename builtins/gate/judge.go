@@ -138,6 +138,8 @@ func look(g *record.Group, sequential, plan bool) verdict {
 	v.labels(g, blocks)
 	if plan {
 		v.requestIndex(g, blocks)
+		v.replicates(g, blocks)
+		v.bimodal(g, blocks)
 		v.rungContrasts(g, blocks)
 	}
 	v.join(g)

@@ -319,7 +319,11 @@ func (s *shower) arm(id string) error {
 		rows = append(rows, []string{strconv.Itoa(r.Index), r.Case, r.Mark, strings.TrimSpace(r.Status + " " + r.ErrorKind), value(r.Values, "ttft_ms"), value(r.Values, "decode_tok_s"),
 			number(r.PromptTokens), number(r.CompletionTokens), number(r.CachedTokens), strconv.Itoa(r.Frames), r.FinishReason, shorten(r.TextSHA, 9), r.Error})
 	}
-	s.rows("requests", columns{head: []string{"#", "case", "mark", "status", "ttft_ms", "decode_tok_s", "prompt", "completion", "cached", "frames", "finish", "text", "error"}, rows: rows, right: []int{0, 4, 5, 6, 7, 8, 9}, below: []int{12, 11, 9, 10}})
+	title := "requests"
+	if len(rows) > 1 {
+		title = "requests: parts of one arm, which counts once; what they are worth is with the group"
+	}
+	s.rows(title, columns{head: []string{"#", "case", "mark", "status", "ttft_ms", "decode_tok_s", "prompt", "completion", "cached", "frames", "finish", "text", "error"}, rows: rows, right: []int{0, 4, 5, 6, 7, 8, 9}, below: []int{12, 11, 9, 10}})
 	rows = nil
 	for _, f := range a.Findings {
 		rows = append(rows, findingRow(f))

@@ -37,7 +37,7 @@ func Group(w io.Writer, g *record.Group, o Options) error {
 		if what, why, ok := strings.Cut(m, " left out: "); ok && what != "" && p.said(why) {
 			continue
 		}
-		if !once && !p.told(m) && !(observed(m) && g.Design == "") && !rungs(m) {
+		if !once && !p.told(m) && !(observed(m) && g.Design == "") && !rungs(m) && !(replicates(m) && g.Design == "") {
 			p.note(Warning(m))
 		}
 	}
@@ -281,6 +281,11 @@ func (p *page) published(g *record.Group) {
 			unit = " " + unit
 		}
 		p.wrapped(4, fmt.Sprintf("pair deltas %s: ", strings.TrimSpace(c.Side+" "+c.Case)), strings.Join(words, ", ")+unit)
+	}
+	for _, m := range g.Warnings {
+		if replicates(m) {
+			p.wrapped(4, "", p.sign(m))
+		}
 	}
 }
 

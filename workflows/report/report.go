@@ -96,6 +96,9 @@ func rungs(warning string) bool {
 	return strings.HasPrefix(warning, "rungs share controls, so that each ")
 }
 
+// replicates: what requests within arms are worth. It stands with the descriptions, where a reader might count them.
+func replicates(warning string) bool { return strings.HasPrefix(warning, "requests are no replicates") }
+
 // normality: so few blocks that an interval leans on the normal distribution. It gives how many, and the rest.
 func normality(warning string) (blocks string, ok bool) {
 	if blocks, _, ok = strings.Cut(warning, " cannot reach "); ok {
