@@ -52,6 +52,7 @@ type Client struct {
 	o       Options
 	pool    pool
 	kernel  *kernelClock // nil where the kernel gives no stamps
+	poller  *poller      // nil where there is none: connections are read one by one
 	aside   *http.Client // for small requests that nobody times
 	unstamp func()
 }
@@ -64,6 +65,7 @@ func New(o Options) *Client {
 	o.BaseURL = strings.TrimRight(o.BaseURL, "/")
 	c := &Client{o: o}
 	c.kernel, c.unstamp = newKernelClock(o.Now)
+	c.poller = newPoller(c.kernel)
 	c.aside = &http.Client{Timeout: min(30*time.Second, c.o.Timeout), Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
 	return c
 }
@@ -71,6 +73,7 @@ func New(o Options) *Client {
 // Close drops the idle connections.
 func (c *Client) Close() {
 	c.pool.close()
+	c.poller.close()
 	c.unstamp()
 }
 

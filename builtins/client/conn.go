@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"sync"
@@ -64,13 +65,53 @@ func (s *lastStamp) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// wire is a connection with the buffer that its reads use.
+// link is a connection as an exchange uses it.
+type link interface {
+	io.Writer
+	// deliver hands every read to take until take has had enough, which it has after an error.
+	deliver(take func(b []byte, at stamp, err error) taken)
+	// cut ends what waits on the link with an error, now and from now on; cutIn does so in a while.
+	cut()
+	cutIn(d time.Duration)
+	// rest ends an exchange: false is a link that cannot have another.
+	rest() bool
+	// stale says of a resting link that it has ended, or has bytes that nobody asked for.
+	stale() bool
+	Close() error
+}
+
+// taken is what was made of a read.
+type taken struct {
+	over   bool
+	frames int // frames with content that it brought to their end
+}
+
+// wire is a link that may have been used before.
 type wire struct {
-	source
-	tcp    net.Conn // below everything
-	buf    []byte
+	link
 	reused bool
 }
+
+// socket is a link that the exchange's own goroutine reads.
+type socket struct {
+	source
+	tcp net.Conn // below everything
+	buf []byte
+}
+
+func (s *socket) deliver(take func(b []byte, at stamp, err error) taken) {
+	for {
+		n, at, err := s.readStamped(s.buf)
+		if take(s.buf[:n], at, err).over {
+			return
+		}
+	}
+}
+
+func (s *socket) cut()                  { _ = s.SetDeadline(time.Unix(1, 0)) }
+func (s *socket) cutIn(d time.Duration) { _ = s.SetReadDeadline(time.Now().Add(d)) }
+func (s *socket) rest() bool            { return s.SetDeadline(time.Time{}) == nil }
+func (s *socket) stale() bool           { return stale(s.tcp) }
 
 // pool keeps the connections whose last answer ended properly.
 type pool struct {
@@ -86,7 +127,7 @@ func (p *pool) take() *wire {
 	for len(p.idle) > 0 {
 		w := p.idle[len(p.idle)-1]
 		p.idle = p.idle[:len(p.idle)-1]
-		if stale(w.tcp) {
+		if w.stale() {
 			_ = w.Close()
 			continue
 		}
@@ -99,7 +140,7 @@ func (p *pool) take() *wire {
 func (p *pool) put(w *wire) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.shut || w.SetDeadline(time.Time{}) != nil {
+	if p.shut || !w.rest() {
 		_ = w.Close()
 		return
 	}
@@ -127,6 +168,11 @@ func (c *Client) dial(ctx context.Context, base *url.URL) (*wire, error) {
 	if err != nil {
 		return nil, err
 	}
+	if base.Scheme == "http" {
+		if l := c.poller.link(conn); l != nil {
+			return &wire{link: l}, nil
+		}
+	}
 	src := c.kernel.stamped(conn)
 	if src == nil {
 		src = userStamped{conn, c.o.Now}
@@ -140,7 +186,7 @@ func (c *Client) dial(ctx context.Context, base *url.URL) (*wire, error) {
 		}
 		src = overTLS{session, below}
 	}
-	return &wire{source: src, tcp: conn, buf: make([]byte, readSize)}, nil
+	return &wire{link: &socket{source: src, tcp: conn, buf: make([]byte, readSize)}}, nil
 }
 
 // base is the server's address.

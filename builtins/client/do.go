@@ -128,7 +128,7 @@ const lateStamp = "the answer came before the end of sending could be stamped: t
 
 // converse writes the request to w and reads until the answer ends. again says that w was stale.
 func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answer) (again bool, err error) {
-	stop := context.AfterFunc(ctx, func() { _ = w.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, w.cut)
 	var r *response
 	defer func() {
 		if stop() && r != nil && r.complete && r.keep && !again && err == nil {
@@ -150,14 +150,14 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 	case w.reused:
 		return true, nil
 	default: // a server may refuse a long request before it has read it: its words are worth a look
-		_ = w.SetReadDeadline(time.Now().Add(refusalWait))
+		w.cutIn(refusalWait)
 	}
 	r = &response{onHeaders: a.headers, onPayload: a.payload}
 	lingering, decoding := false, false
 	defer a.mark()
-	for !r.complete {
-		n, at, err := w.readStamped(w.buf)
-		if n > 0 {
+	w.deliver(func(b []byte, at stamp, broke error) taken {
+		before := a.row.ContentFrames
+		if len(b) > 0 {
 			if a.row.SentNS != nil && at.ns < *a.row.SentNS {
 				// The machine took this thread away between the write and its stamp, while the answer was
 				// stamped by the kernel: the write itself began before anything could be answered.
@@ -167,30 +167,36 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 				a.row.SentNS = &began
 			}
 			a.read(at)
-			if err := r.feed(w.buf[:n], at); err != nil {
-				return false, fail(kindGarbage, err)
+			if bad := r.feed(b, at); bad != nil {
+				err = fail(kindGarbage, bad)
+				return taken{over: true}
 			}
 			if !decoding && a.row.ContentFrames > 0 {
 				decoding = true
 				a.mark()
 			}
 		}
-		if err != nil {
-			if w.reused && !r.started && ended(ctx) == nil && c.o.Now()-sent < int64(closedIdle) {
-				return true, nil
-			}
-			if unsent != nil && !r.started {
-				return false, fail(kindClosed, fmt.Errorf("the request could not be written: %w", unsent))
-			}
-			return false, c.broken(ctx, a, r, err)
+		switch {
+		case broke != nil && w.reused && !r.started && ended(ctx) == nil && c.o.Now()-sent < int64(closedIdle):
+			again = true
+		case broke != nil && r.complete: // the answer was whole, whatever became of the connection
+			r.keep = false
+		case broke != nil && unsent != nil && !r.started:
+			err = fail(kindClosed, fmt.Errorf("the request could not be written: %w", unsent))
+		case broke != nil:
+			err = c.broken(ctx, a, r, broke)
 		}
-		if a.row.DoneNS != nil && !r.complete && !lingering {
+		if broke == nil && a.row.DoneNS != nil && !r.complete && !lingering {
 			lingering = true
-			_ = w.SetReadDeadline(time.Now().Add(lingerAfterDone))
+			w.cutIn(lingerAfterDone)
 			if ctx.Err() != nil { // its own deadline was just overwritten
-				_ = w.SetDeadline(time.Unix(1, 0))
+				w.cut()
 			}
 		}
+		return taken{over: r.complete || broke != nil, frames: a.row.ContentFrames - before}
+	})
+	if again || err != nil || !r.complete {
+		return again, err
 	}
 	a.row.CloseNS = &r.endAt.ns
 	if moved := c.kernel.measure() - offset; moved > int64(time.Millisecond) || moved < -int64(time.Millisecond) {

@@ -128,29 +128,63 @@ func (k *kernelClock) stamped(conn net.Conn) source {
 		return nil
 	}
 	var set error
-	err = raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) })
+	err = raw.Control(func(fd uintptr) { set = stampReads(int(fd)) })
 	if err != nil || set != nil {
 		return nil
 	}
-	s := &kernelStamped{TCPConn: tcp, raw: raw, clock: k, control: make([]byte, unix.CmsgSpace(16)+64)}
+	s := &kernelStamped{TCPConn: tcp, raw: raw, stamper: stamper{clock: k}, control: make([]byte, controlSize)}
 	s.attempt = s.try
 	return s
 }
 
-// kernelStamped reads with recvmsg, whose control message has the time at which the last segment of what
-// was read came in: neither a busy machine nor a late goroutine bends it.
+// controlSize is room for a receive time and something beside it.
+const controlSize = 128
+
+// stamper turns what came with the reads of one connection into stamps.
+type stamper struct {
+	clock      *kernelClock
+	lastKernel int64
+}
+
+// of gives the stamp of a read that ended at now: the time at which the last segment of what was read came
+// in, or now where the kernel did not say or what it said cannot be.
+func (s *stamper) of(control []byte, now int64) stamp {
+	wall := kernelTime(control)
+	if wall == 0 {
+		return stamp{ns: now}
+	}
+	if now-s.clock.at.Load() > int64(time.Second) {
+		s.clock.measure()
+	}
+	at := wall - s.clock.offset.Load()
+	// A stepped wall clock would put the arrival after its read, or before the read before it. Such a
+	// stamp is worth less than the late one.
+	if at > now+int64(50_000) || at < s.lastKernel {
+		return stamp{ns: now}
+	}
+	at = min(at, now)
+	s.lastKernel = at
+	return stamp{ns: at, kernel: true}
+}
+
+// stampReads asks the kernel for receive times.
+func stampReads(fd int) error {
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
+}
+
+// kernelStamped reads with recvmsg, whose control message has the receive time: neither a busy machine nor a
+// late goroutine bends it. It is below TLS; a plain connection is read by the poller.
 type kernelStamped struct {
 	*net.TCPConn
+	stamper
 	raw     syscall.RawConn
-	clock   *kernelClock
 	control []byte
 
 	// One read at a time; kept here so that a read allocates nothing.
-	attempt    func(fd uintptr) bool
-	into       []byte
-	n, oob     int
-	err        error
-	lastKernel int64
+	attempt func(fd uintptr) bool
+	into    []byte
+	n, oob  int
+	err     error
 }
 
 // try is one recvmsg; false is "wait until there is something".
@@ -178,22 +212,7 @@ func (s *kernelStamped) readStamped(b []byte) (int, stamp, error) {
 	if s.n == 0 && len(b) > 0 {
 		return 0, stamp{ns: now}, errEOF
 	}
-	wall := kernelTime(s.control[:s.oob])
-	if wall == 0 {
-		return s.n, stamp{ns: now}, nil
-	}
-	if now-s.clock.at.Load() > int64(time.Second) {
-		s.clock.measure()
-	}
-	at := wall - s.clock.offset.Load()
-	// A stepped wall clock would put the arrival after its read, or before the read before it. Such a
-	// stamp is worth less than the late one.
-	if at > now+int64(50_000) || at < s.lastKernel {
-		return s.n, stamp{ns: now}, nil
-	}
-	at = min(at, now)
-	s.lastKernel = at
-	return s.n, stamp{ns: at, kernel: true}, nil
+	return s.n, s.of(s.control[:s.oob], now), nil
 }
 
 // kernelTime finds SCM_TIMESTAMPNS in control messages; 0 is none. It walks them by hand: the parser of

@@ -17,12 +17,17 @@ func stale(conn net.Conn) bool {
 	if err != nil {
 		return true
 	}
-	quiet := false
+	still := false
 	err = raw.Read(func(fd uintptr) bool {
-		var b [1]byte
-		_, _, e := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		quiet = e == syscall.EAGAIN || e == syscall.EWOULDBLOCK
+		still = quiet(int(fd))
 		return true
 	})
-	return err != nil || !quiet
+	return err != nil || !still
+}
+
+// quiet says of a socket that it is open and has nothing to read.
+func quiet(fd int) bool {
+	var b [1]byte
+	_, _, err := syscall.Recvfrom(fd, b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
 }
