@@ -337,3 +337,26 @@ func TestTooLargeValue(t *testing.T) {
 		t.Errorf("got %v, want that the value is too large", err)
 	}
 }
+
+// TestNeighboursInSQL: who else measured on the host; an empty list is nobody, NULL is that nobody looked.
+func TestNeighboursInSQL(t *testing.T) {
+	d, ctx := open(t), context.Background()
+	for i, s := range []struct {
+		id, measurer string
+		imported     bool
+	}{{"r", record.MeasurerReal, false}, {"m", "simulated", false}, {"i", record.MeasurerReal, true}} {
+		x := session(s.id, i)
+		x.Measurer, x.Imported = s.measurer, s.imported
+		must(t, d.BeginSession(ctx, x))
+		g := group(s.id, s.id+"-g", i, nil, nil)
+		must(t, d.BeginGroup(ctx, g))
+		for n, with := range [][]string{nil, {"session b (pid 7)"}} {
+			a := armOf(g, "A", n, 100)
+			a.Neighbours = with
+			must(t, d.EndArm(ctx, a))
+		}
+	}
+	rows(t, d, `select session_id, seq, neighbours from arms order by session_id, seq`, [][]any{
+		{"i", 0, nil}, {"i", 1, nil}, {"m", 0, nil}, {"m", 1, nil}, {"r", 0, "[]"}, {"r", 1, `["session b (pid 7)"]`}})
+	rows(t, d, `select a.id, n.value from arms a, json_each(a.neighbours) n`, [][]any{{"r-g-arm-01", "session b (pid 7)"}})
+}

@@ -64,6 +64,7 @@ SELECT a.id, s.id AS session_id, g.id AS group_id, g.name AS group_name, g.role,
   nullif(json_extract(a.doc, '$.process.signal'), '') AS signal, json_extract(a.doc, '$.process.version') AS engine_version,
   json_extract(a.doc, '$.process.binary_sha256') AS binary_sha256, json_extract(a.doc, '$.process.argv') AS argv,
   nullif(g.model, '') AS model_sha256, m.id AS machine_id, m.host AS machine, s.measurer, a.attached,
+  CASE WHEN s.measurer = 'real' AND s.imported = 0 THEN coalesce(json_extract(a.doc, '$.neighbours'), '[]') END AS neighbours,
   a.wall_start_ns, a.mono_start_ns, a.mono_end_ns
 FROM t_arm a JOIN t_group g ON g.key = a.grp JOIN t_side d ON d.key = a.side
 JOIN t_session s ON s.key = g.session JOIN t_machine m ON m.key = s.machine;

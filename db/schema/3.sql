@@ -1,0 +1,1 @@
+-- Views only: arms says who else measured on the host.
