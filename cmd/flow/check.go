@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flow/starlark/diag"
 	"flow/starlark/script"
 	"flow/workflows/measure"
 	"flow/workflows/record"
@@ -125,7 +126,7 @@ func check(ctx context.Context, file string, params map[string]string) (c *check
 	}
 	// The walks are independent and touch nothing: globals are frozen. The first verdict's error is told.
 	walks, errs := make([]*counting, len(forced)), make([]error, len(forced))
-	if err := script.BoundMemory(ctx, 0, func(ctx context.Context) error {
+	if err := script.BoundMemory(ctx, diag.Pos{File: file}, 0, func(ctx context.Context) error {
 		var done sync.WaitGroup
 		for i, verdict := range forced {
 			done.Go(func() { walks[i], errs[i] = rehearse(ctx, w, verdict) })

@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/metrics"
 	"time"
 
@@ -26,6 +27,7 @@ const memoryFix = "hold less: no list of a range of millions, no text doubled in
 // used is little more than the limit.
 const memoryPace = 5 * time.Millisecond
 
+// heap is what objects hold, garbage included.
 func heap() uint64 {
 	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(s)
@@ -36,24 +38,29 @@ func heap() uint64 {
 }
 
 // BoundMemory runs fn and gives it up when the heap has grown by more than limit bytes (0 is DefaultMemory):
-// fn's context then ends, and after a moment it is left to itself. It is for what has no effects. A single copy of gigabytes holds the
+// fn's context then ends, and after a moment it is left to itself, and the error names at. It is for what has no effects. A single copy of gigabytes holds the
 // scheduler too and is seen late; tooLarge refuses what of that can be read in the file.
-func BoundMemory(ctx context.Context, limit uint64, fn func(context.Context) error) error {
+func BoundMemory(ctx context.Context, at diag.Pos, limit uint64, fn func(context.Context) error) error {
 	if limit == 0 {
 		limit = DefaultMemory
 	}
+	if heap() > limit/4 {
+		runtime.GC() // what is garbage already would be room to grow unseen
+	}
+	start := heap()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan error, 1)
 	go func() { done <- fn(ctx) }()
 	tick := time.NewTicker(memoryPace)
 	defer tick.Stop()
-	for start := heap(); ; {
+	for {
 		select {
 		case err := <-done:
 			return err
 		case <-tick.C:
-			if now := heap(); now <= start || now-start <= limit {
+			now := heap()
+			if start = min(start, now); now <= start+limit {
 				continue
 			}
 		}
@@ -66,7 +73,7 @@ func BoundMemory(ctx context.Context, limit uint64, fn func(context.Context) err
 			}
 		case <-time.After(grace + grace/5): // Load ends in a grace, and knows the file
 		}
-		return &diag.Error{Kind: diag.Workflow, Err: over, Fix: memoryFix}
+		return &diag.Error{Pos: at, Kind: diag.Workflow, Err: over, Fix: memoryFix}
 	}
 }
 

@@ -142,7 +142,7 @@ func (l *Loader) Load(ctx context.Context, label string) (starlark.StringDict, e
 	}()
 	// What is in the way of ending is left to itself: the top level has no effects.
 	var r result
-	err = BoundMemory(ctx, l.Limits.Memory, func(bound context.Context) error {
+	err = BoundMemory(ctx, diag.Pos{File: resolved}, l.Limits.Memory, func(bound context.Context) error {
 		stop := context.AfterFunc(bound, func() { end(context.Cause(bound)) })
 		defer stop()
 		select {
