@@ -140,6 +140,7 @@ func engineCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "timeouts", Default: `{"ready": "120s", "request": "10m", "stop": "10s"}`, Into: durations(&timeouts, "ready", "request", "stop"), Example: `{"ready": "60s"}`, Doc: "bounds: launch to ready; one request, or a command's whole run; stop signal to kill"},
 		value.Param{Name: "stop_signal", Default: `"SIGTERM"`, Into: value.OneOf(&e.StopSignal, "SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGKILL"), Doc: "the signal that asks it to end"},
 		value.Param{Name: "resources", Default: "[]", Into: listOf(resourceKind, &uses, true), Example: `[gpus(1), cpus("0-7")]`, Doc: "what it uses of the machine; by default all of it, and nothing else may measure meanwhile"},
+		value.Param{Name: "collectors", Default: "[]", Into: listOf(collectorKind, &e.Collectors, true), Doc: "collector(…) values that watch it, in every group that it is part of and on every side of it"},
 	)
 	if err != nil {
 		return nil, err

@@ -192,13 +192,17 @@ func groupCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "settle", Default: `"0s"`, Into: settleInto(&g.Settle, &g.Settling), Doc: "pause before each arm, or settle(…): what is waited for"},
 		value.Param{Name: "host", Default: "[]", Into: listOf(hostKind, &g.Host, true), Example: `[host.governor("performance")]`, Doc: "host.…() settings that every arm runs under, put back after it"},
 		value.Param{Name: "probe", Default: "None", Into: pointTo(probeKind, &g.Probe), Doc: "probe(…): an arm that must be inside a band first"},
-		value.Param{Name: "collectors", Default: "[]", Into: listOf(collectorKind, &g.Collectors, true), Doc: "collector(…) values: sources of samples beside the machine's own, running while an arm does"},
+		value.Param{Name: "collectors", Default: "[]", Into: listOf(collectorKind, &g.Collectors, true), Doc: "collector(…) values: sources of samples beside the machine's own, running while an arm does; those that engines name are added"},
+		value.Param{Name: "sample_every", Default: `"100ms"`, Into: value.Duration(&g.SampleEvery), Doc: "between two ticks of the sampler, 10ms to 10s; a source is read no more often than its numbers change, or than its reading may cost: flow doc machine"},
 		value.Param{Name: "warm_arm", Default: "False", Into: value.Bool(&g.WarmArm), Doc: "run one unmeasured arm of the control before the group"},
 	)
 	if err != nil {
 		return nil, err
 	}
 	g.Pos = c.Pos()
+	if g.SampleEvery == plan.SampleUsual {
+		g.SampleEvery = 0 // said or not, it is the same
+	}
 	if work != nil {
 		g.Workload = *work
 	}

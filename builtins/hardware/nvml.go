@@ -5,6 +5,7 @@ package hardware
 // when a GPU falls off its bus, so this source has a lane of its own.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -89,7 +90,7 @@ var quantities = [...]struct {
 	{gpuMemTemp, "mem_temp_c", "°C", false, 0},
 	{gpuMemTotal, "mem_total_mib", "MiB", false, 0},
 	{gpuMemUtil, "mem_util_pct", "%", false, 167},
-	{gpuProcesses, "processes", "processes", false, 0},
+	{gpuProcesses, "processes", "processes", false, 1000}, // of no period, but asking is two calls that list
 	{gpuEccCorrected, "ecc_corrected", "errors", true, 0},
 	{gpuEccUncorrected, "ecc_uncorrected", "errors", true, 0},
 	{gpuXid, "xid", "events", true, 0},
@@ -147,6 +148,8 @@ type gpuReader struct {
 	q       quantity
 	sensor  string
 	reasons []string // of gpuThrottle: the sensors of its bits
+	apart   int64    // ns between readings at least: half of what the device takes to say something new
+	last    int64    // of the latest reading, 0 for none
 }
 
 func openNVML(o Options) *nvmlSource {
@@ -184,7 +187,7 @@ func openNVML(o Options) *nvmlSource {
 				x.Why, x.Fix = err.Error(), "use a GPU or a driver that has it"
 			} else {
 				x.Available = true
-				s.readers = append(s.readers, gpuReader{g: g, q: q.q, sensor: x.Name})
+				s.readers = append(s.readers, gpuReader{g: g, q: q.q, sensor: x.Name, apart: int64(q.period) * int64(time.Millisecond) / 2})
 			}
 			s.sensors = append(s.sensors, x)
 			if q.q == gpuThrottle {
@@ -297,10 +300,29 @@ func (s *nvmlSource) Close() error {
 
 func (s *nvmlSource) every() time.Duration { return paceFast }
 
-// Sample reads every quantity that could be read when the source was opened. One that fails leaves the
-// others in place.
-func (s *nvmlSource) Sample(_ int64, emit func(string, float64)) error {
-	return readAll(s.readers, emit)
+// reset makes the next reading one of everything: values of before are no part of a new arm.
+func (s *nvmlSource) reset() {
+	for i := range s.readers {
+		s.readers[i].last = 0
+	}
+}
+
+// Sample reads every quantity that could be read when the source was opened and may have changed since. One
+// that fails leaves the others in place.
+func (s *nvmlSource) Sample(now int64, emit func(string, float64)) error {
+	var failed error
+	for i := range s.readers {
+		r := &s.readers[i]
+		if r.last != 0 && now > r.last && now-r.last < r.apart {
+			continue
+		}
+		if err := readAll(s.readers[i:i+1], emit); err != nil {
+			failed = cmp.Or(failed, err)
+			continue
+		}
+		r.last = now
+	}
+	return failed
 }
 
 // mark reads the counters of energy alone: everything else takes the library milliseconds.

@@ -127,3 +127,28 @@ func TestGPUSampling(t *testing.T) {
 		t.Error("the library is left open")
 	}
 }
+
+// TestPace: at 100 Hz what the driver renews every 100 ms is read every 50 ms, what has no period every time;
+// a new arm begins with a reading of everything.
+func TestPace(t *testing.T) {
+	reads := map[quantity]int{}
+	g := &scriptedGPU{"GPU-a", func(q quantity) (float64, error) { reads[q]++; return 1, nil }}
+	s := openNVML(Options{NVML: true, gpus: &scriptedGPUs{gpus: []gpu{g}}})
+	clear(reads)
+	emit := func(string, float64) {}
+	for i := range int64(100) { // a second
+		if err := s.Sample(1e9+i*1e7, emit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for q, want := range map[quantity]int{gpuSMClock: 100, gpuTemp: 100, gpuPower: 20, gpuEnergy: 20, gpuUtil: 12, gpuPowerAverage: 2, gpuProcesses: 2} {
+		if reads[q] != want {
+			t.Errorf("quantity %d was read %d times in a second, want %d", q, reads[q], want)
+		}
+	}
+	clear(reads)
+	s.reset()
+	if err := s.Sample(2e9+1, emit); err != nil || reads[gpuPowerAverage] != 1 || reads[gpuPower] != 1 {
+		t.Errorf("after a reset: %v, %v", reads, err)
+	}
+}

@@ -23,6 +23,9 @@ func TestEnergyIsReadAtMarks(t *testing.T) {
 		}
 	}
 	a := armOn(t, simURL(t, "--prefill-tok-s", "30", "--decode-tok-s", "40"), setup{sys: sys, every: time.Hour, tokens: 20, work: plan.Workload{Repeat: 2}})
+	if v := number(t, a, "sampler_interval_ms"); v != 3.6e6 {
+		t.Errorf("the interval on record is %v ms, want an hour", v)
+	}
 	step := a.Steps[len(a.Steps)-2]
 	if step.Name != "measure" || len(a.Requests) != 2 {
 		t.Fatalf("got steps %v and %d requests", a.Steps, len(a.Requests))

@@ -3,6 +3,7 @@ package measure
 // The real measurer: engine, client and sampler joined on one monotonic clock.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ type RealOptions struct {
 	StateDir  string        // caches
 	LockDir   string        // "" is the machine's
 	Proc, Sys string        // "" is /proc and /sys
-	Interval  time.Duration // of the sampler; 100 ms when zero
+	Interval  time.Duration // of the sampler where a group does not say; 100 ms when zero
 	SessionID string
 	Workflow  string        // for whoever waits for our locks
 	Wait      time.Duration // for another flow on this machine; 0 is not at all
@@ -147,14 +148,15 @@ func (m *Real) Open(ctx context.Context, t run.Task) (run.Rig, error) {
 			}
 		}
 	}
-	s, err := hardware.StartSampler(ctx, hardware.SamplerOptions{Sources: sources, Interval: m.o.Interval, Now: machine.Monotonic,
+	every := cmp.Or(t.Group.SampleEvery, m.o.Interval, plan.SampleUsual)
+	s, err := hardware.StartSampler(ctx, hardware.SamplerOptions{Sources: sources, Interval: every, Now: machine.Monotonic,
 		Need: t.Sensors, OnSample: onSample})
 	if err != nil {
 		err = errors.Join(err, closeSources(own))
 		_ = os.RemoveAll(out)
 		return nil, err
 	}
-	return &rig{m: m, t: t, out: out, sampler: s, sampling: machine.Monotonic(), sources: sources, own: own, used: used, vram: v, beside: machine.Neighbours(m.o.LockDir)}, nil
+	return &rig{m: m, t: t, out: out, sampler: s, every: every, sampling: machine.Monotonic(), sources: sources, own: own, used: used, vram: v, beside: machine.Neighbours(m.o.LockDir)}, nil
 }
 
 // rig is one arm on this machine.
@@ -163,6 +165,7 @@ type rig struct {
 	t        run.Task
 	out      string
 	sampler  *hardware.Sampler
+	every    time.Duration     // between the sampler's ticks
 	sampling int64             // when the sampler began
 	sources  []hardware.Source // the machine's, and the arm's own
 	own      []hardware.Source // the arm's: its collectors and files
@@ -288,7 +291,7 @@ func (r *rig) Close(ctx context.Context, a *record.Arm) error {
 	r.mu.Unlock()
 	sampled := r.sampler.Stop()
 	a.Samples = r.sampler.Samples()
-	a.Metrics = append(a.Metrics, samplerMetrics(sampled, machine.Monotonic()-r.sampling, len(a.Samples))...)
+	a.Metrics = append(a.Metrics, samplerMetrics(sampled, r.every, machine.Monotonic()-r.sampling, len(a.Samples))...)
 	a.MonoEndNS = machine.Monotonic()
 	r.neighbours(a)
 	r.kernelLog(a)

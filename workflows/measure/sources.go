@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"time"
 
 	"flow/builtins/hardware"
 	"flow/builtins/machine"
@@ -83,7 +84,7 @@ func closeSources(srcs []hardware.Source) error {
 
 // samplerMetrics are what sampling itself took, as facts of the arm: who reads a figure can see what the
 // instrument cost, and how much of it is missing.
-func samplerMetrics(st hardware.Stats, ns int64, samples int) []record.Metric {
+func samplerMetrics(st hardware.Stats, every time.Duration, ns int64, samples int) []record.Metric {
 	count := func(name, unit string, v int, rule string) record.Metric {
 		f := float64(v)
 		return record.Metric{Name: name, Unit: unit, Source: "sampler", Rule: rule, Value: &f}
@@ -104,6 +105,7 @@ func samplerMetrics(st hardware.Stats, ns int64, samples int) []record.Metric {
 	}
 	return []record.Metric{
 		cpu,
+		count("sampler_interval_ms", "ms", int(every.Milliseconds()), "between two ticks as asked; a source may be read more rarely"),
 		count("sampler_ticks", "ticks", st.Ticks, "of the common lane"),
 		count("sampler_late", "ticks", st.Late, "began more than half an interval after their time"),
 		count("sampler_dropped", "ticks", st.Dropped, "never were, because one before took too long"),

@@ -1,7 +1,7 @@
 package plan
 
 // Collectors: what samples the machine beside flow's own sensors. They are the group's, because they run
-// for as long as an arm does and every side must have the same.
+// for as long as an arm does and every side must have the same; what one of its engines declares, all have.
 
 import (
 	"fmt"
@@ -86,6 +86,24 @@ func (c Collector) ways() int {
 		}
 	}
 	return n
+}
+
+// gatherCollectors adds those of the engines: an equal one is the same one.
+func (g *Group) gatherCollectors() error {
+	out := slices.Clone(g.Collectors)
+	for _, s := range g.Sides {
+		for _, c := range s.Engine.Collectors {
+			i := slices.IndexFunc(out, func(o Collector) bool { return o.Name == c.Name })
+			switch {
+			case i < 0:
+				out = append(out, c)
+			case Sum(out[i]) != Sum(c):
+				return refuse(g, "give each collector its own name", "engine %q has another collector %q than the group", s.Engine.Name, c.Name)
+			}
+		}
+	}
+	g.Collectors = out
+	return nil
 }
 
 func (g *Group) checkCollectors() error {

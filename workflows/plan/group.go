@@ -153,6 +153,12 @@ func NewGroup(g Group) (*Group, error) {
 	if err := g.checkCollectors(); err != nil {
 		return nil, err
 	}
+	if err := g.gatherCollectors(); err != nil {
+		return nil, err
+	}
+	if d := g.SampleEvery; d != 0 && (d < SampleFastest || d > SampleSlowest) {
+		return nil, refuse(&g, `write sample_every = "10ms"`, "got sample_every %s, want %s to %s", d, SampleFastest, SampleSlowest)
+	}
 	names := map[string]bool{}
 	for _, x := range g.Gates {
 		if names[x.Name] {

@@ -243,7 +243,8 @@ func (r resolver) engine(ctx context.Context, e Engine) (engine, model Hash, err
 		e.Command[0] = bin
 	}
 	e.Files = models
-	e.Dir = "" // a machine path
+	e.Dir = ""         // a machine path
+	e.Collectors = nil // how it is watched, which is the group's: a meter more is no other engine
 	if len(e.Version) > 0 {
 		e.Version = []string{"version"}
 	}

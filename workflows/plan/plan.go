@@ -81,6 +81,7 @@ type Engine struct {
 	Timeouts   Timeouts            `json:"timeouts"`
 	StopSignal string              `json:"stop_signal,omitempty"` // SIGTERM when empty
 	Resources  []string            `json:"resources,omitempty"`   // what it uses: gpus:N, gpu:UUID, cpus:SET, numa:N, disk:ID; nil is the whole host
+	Collectors []Collector         `json:"collectors,omitempty"`  // what samples it and its machine, in every group that it is part of
 }
 
 // Timeouts bound the steps. Zero is the default named here.
@@ -403,9 +404,19 @@ type Group struct {
 	Settling   *Settling           `json:"settling,omitempty"`
 	Host       []HostSetting       `json:"host,omitempty"` // on every side, put back when the arm ends
 	Probe      *Probe              `json:"probe,omitempty"`
-	Collectors []Collector         `json:"collectors,omitempty"` // sources of samples beside the machine's own
+	Collectors []Collector         `json:"collectors,omitempty"` // sources of samples beside the machine's own, those of its engines among them
 	WarmArm    bool                `json:"warm_arm,omitempty"`   // an unmeasured arm before the group
+	// SampleEvery is between two ticks of the sampler; 100 ms when zero. A source is read no more often than
+	// its numbers change, or than its reading may cost.
+	SampleEvery time.Duration `json:"sample_every,omitempty"`
 }
+
+// The sampler's ticks may be this far apart.
+const (
+	SampleFastest = 10 * time.Millisecond
+	SampleUsual   = 100 * time.Millisecond
+	SampleSlowest = 10 * time.Second
+)
 
 // ControlSide is the side that the others are measured against.
 func (g *Group) ControlSide() Side { return g.Sides[0] }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"flow/starlark/diag"
 	"flow/workflows/plan"
@@ -189,6 +190,12 @@ func TestResolvedHash(t *testing.T) {
 		{"another prompt", nil, with("p.txt", "prompt2"), []string{"workload of side A", "workload of side B"}},
 		{"another threshold", func(g *plan.Group) { g.MinEffect = .02 }, disk, []string{"design"}},
 		{"another lever", func(g *plan.Group) { g.Sides[1].Stack[0].Args[0].Values = []string{"3"} }, disk, []string{"lever l of side B"}},
+		{"another rate of the sampler", func(g *plan.Group) { g.SampleEvery = plan.SampleFastest }, disk, []string{"design"}},
+		{"a meter at the engine", func(g *plan.Group) {
+			for i := range g.Sides {
+				g.Sides[i].Engine.Collectors = []plan.Collector{{Name: "wall", File: "w.csv", Format: "csv"}}
+			}
+		}, disk, []string{"design"}}, // and not the engine: its history is still its own
 		{"another place in the file", func(g *plan.Group) { g.Pos = diag.Pos{File: "y.star", Line: 9} }, disk, nil},
 	}
 	for _, tc := range tests {
@@ -349,4 +356,31 @@ func FuzzFlags(f *testing.F) {
 			t.Errorf("setting it again changed the command: %q, then %q", c.Argv, again.Argv)
 		}
 	})
+}
+
+// TestEngineCollectors: what one engine of a group declares runs on every side; equal ones are one.
+func TestEngineCollectors(t *testing.T) {
+	wall := plan.Collector{Name: "wall", File: "w.csv", Format: "csv"}
+	bmc := plan.Collector{Name: "bmc", Command: []string{"ipmitool", "sensor"}, Format: "ipmitool", Every: time.Second}
+	with := func(group, a, b []plan.Collector) func(*plan.Group) {
+		return func(g *plan.Group) {
+			g.Collectors, g.Sides[0].Engine.Collectors, g.Sides[1].Engine.Collectors = group, a, b
+		}
+	}
+	g := resolvable(t, with([]plan.Collector{wall}, []plan.Collector{bmc, wall}, []plan.Collector{bmc}))
+	var names []string
+	for _, c := range g.Collectors {
+		names = append(names, c.Name)
+	}
+	if !slices.Equal(names, []string{"wall", "bmc"}) {
+		t.Errorf("got %v, want wall and bmc once each", names)
+	}
+	other := wall
+	other.File = "v.csv"
+	e := server()
+	_, err := plan.NewGroup(plan.Group{Name: "g", Workload: plan.Workload{Cases: []plan.Case{{Prompts: []plan.Prompt{{Text: "x"}}, MaxTokens: 1}}, Repeat: 1}, Collectors: []plan.Collector{wall},
+		Sides: []plan.Side{{Label: "A", Engine: e}, {Label: "B", Engine: func() plan.Engine { e := e; e.Collectors = []plan.Collector{other}; return e }(), Stack: plan.Stack{{Name: "l", Env: map[string]string{"X": "1"}}}}}})
+	if err == nil || !strings.Contains(err.Error(), `engine "e" has another collector "wall" than the group`) {
+		t.Errorf("got %v, want the two told apart", err)
+	}
 }
