@@ -12,8 +12,7 @@ import (
 )
 
 // Section 4, Search: campaigns over 17 levers on an invented machine, by several procedures. FLOW_SEARCH is
-// the number of campaigns a row (make search-bench); without it a few of each are run, and what must hold at
-// any number is checked.
+// the number of campaigns a row, and prints their table (make search-bench).
 
 // lever effects in percent, their names those of a published campaign.
 var searchEffects = [...]float64{ // never written to
@@ -39,7 +38,7 @@ type campaign struct {
 // newCampaign draws a machine: effects vary by .15, winners eat 0 to sub of the smaller of two, an arm drifts
 // by .05, and 2 % of the arms are depressed.
 func newCampaign(seed uint64, sub float64) *campaign {
-	c := &campaign{r: rand.New(rand.NewPCG(seed, 7))}
+	c := &campaign{r: rand.New(rand.NewPCG(seed, seed*0x9E3779B97F4A7C15+7))}
 	for i, e := range searchEffects {
 		c.e[i] = e + .15*c.r.NormFloat64()
 	}
@@ -214,7 +213,8 @@ func (c *campaign) factorial(base, levers []int, rows [][]bool) []float64 {
 }
 
 // outlier is the run whose studentized residual is largest, where it is beyond 3.2 sd and three degrees of
-// freedom are left.
+// freedom are left. In a Plackett-Burman design of six or eight levers two runs can share a residual but for its
+// sign and rounding: then it is the slower one, because what goes wrong on a machine makes it slower.
 func outlier(runs []Run) (at int, ok bool) {
 	x, inv, ok := model(runs, false)
 	if !ok || len(x)-len(inv) < 3 {
@@ -234,7 +234,8 @@ func outlier(runs []Run) (at int, ok bool) {
 				lev += x[i][j] * inv[j][k] * x[i][k]
 			}
 		}
-		if s := math.Abs(r) / math.Sqrt(math.Max(1e-9, 1-lev)); s > worst {
+		s := math.Abs(r) / math.Sqrt(math.Max(1e-9, 1-lev))
+		if s > worst*(1+1e-9) || s > worst*(1-1e-9) && r < 0 {
 			worst, at = s, i
 		}
 	}
@@ -380,8 +381,52 @@ func simulate(n int, sub float64, f func(*campaign) []int) (o outcome) {
 	return o
 }
 
+// searchRow is a procedure with what section 4 says of it, or where that has no such procedure (retests) what
+// 20,000 campaigns gave.
+type searchRow struct {
+	name            string
+	f               func(*campaign) []int
+	arms            float64
+	share           float64 // of the published procedure's arms
+	regret, harmful float64
+	campaigns       float64 // behind the figures
+}
+
+func searchRows() []searchRow {
+	rows := []searchRow{
+		{"the published procedure: each lever alone, ABAB, both deltas positive", publishedRule, 70.6, 1, .108, .158, 1000},
+		{"one at a time on the stack, given up after a pair, one quad", oneAtATime, 57.7, .82, .228, .153, 1000},
+		{"controls shared by 3, sure winners into the base, Plackett-Burman 12 on the rest", sharedThenFactorial(3, PlackettBurman12()), 44.2, .63, .096, .057, 1000},
+		{"controls shared by 4, Plackett-Burman 12", sharedThenFactorial(4, PlackettBurman12()), 43.2, .61, .095, .064, 1000},
+		{"controls shared by 4, 8-run fraction", sharedThenFactorial(4, Fraction8(7)), 39.0, .55, .148, .077, 1000},
+	}
+	for _, h := range []struct {
+		flips, retests int
+		name           string
+		tau            [3]float64
+		regret         [3]float64
+		harmful        [3]float64
+		campaigns      float64
+	}{
+		{0, 0, "one Plackett-Burman 12", [3]float64{.3, .5, .8}, [3]float64{.051, .088, .109}, [3]float64{.080, .114, .131}, 1000},
+		{1, 0, "one of 17 signs flipped, 0 retests", [3]float64{.3, .5, .8}, [3]float64{.255, .262, .282}, [3]float64{.093, .117, .137}, 1000},
+		{1, 2, "one of 17 signs flipped, 2 retests", [3]float64{.3, .5, .8}, [3]float64{.129, .152, .198}, [3]float64{.084, .105, .114}, 20000},
+	} {
+		for i, tau := range h.tau {
+			rows = append(rows, searchRow{fmt.Sprintf("history ± %.1f %%, %s", tau, h.name), byHistory(tau, h.flips, h.retests),
+				20.1, .28, h.regret[i], h.harmful[i], h.campaigns})
+		}
+	}
+	return rows
+}
+
+// Section 4, Search: each row of its table. Arms within 1 %, the share of the published procedure's within .01, and
+// both rates within four standard errors of the difference between our campaigns and the table's 1,000.
 func TestSection4Search(t *testing.T) {
-	n, full := 60, false
+	n, full := 2000, false
+	if testing.Short() {
+		n = 400
+	}
 	if s := os.Getenv("FLOW_SEARCH"); s != "" {
 		var err error
 		if n, err = strconv.Atoi(s); err != nil || n < 1 {
@@ -389,41 +434,19 @@ func TestSection4Search(t *testing.T) {
 		}
 		full = true
 	}
-	type row struct {
-		name string
-		f    func(*campaign) []int
-		of   float64 // of the published procedure's arms, about
-	}
-	rows := []row{
-		{"the published procedure: each lever alone, ABAB, both deltas positive", publishedRule, 1},
-		{"one at a time on the stack, given up after a pair, one quad", oneAtATime, .82},
-		{"controls shared by 3, sure winners into the base, Plackett-Burman 12 on the rest", sharedThenFactorial(3, PlackettBurman12()), .63},
-		{"controls shared by 4, Plackett-Burman 12", sharedThenFactorial(4, PlackettBurman12()), .61},
-		{"controls shared by 4, 8-run fraction", sharedThenFactorial(4, Fraction8(7)), .55},
-	}
-	for _, tau := range []float64{.3, .5, .8} {
-		rows = append(rows, row{fmt.Sprintf("history ± %.1f %%, one Plackett-Burman 12", tau), byHistory(tau, 0, 0), .28})
-	}
-	for _, retests := range []int{0, 2} {
-		for _, tau := range []float64{.3, .5, .8} {
-			rows = append(rows, row{fmt.Sprintf("history ± %.1f %%, one of 17 signs flipped, %d retests", tau, retests), byHistory(tau, 1, retests), .28})
-		}
-	}
 	var table strings.Builder
 	table.WriteString("| procedure | arms | of published | regret > .5 % | harmful lever |\n| --- | ---: | ---: | ---: | ---: |\n")
 	base := 0.0
-	for _, r := range rows {
+	for _, r := range searchRows() {
 		o := simulate(n, .3, r.f)
 		if base == 0 {
 			base = o.arms
 		}
 		fmt.Fprintf(&table, "| %s | %.1f | %.2f | %.3f | %.3f |\n", r.name, o.arms, o.arms/base, o.regret, o.harmful)
-		if math.Abs(o.arms/base-r.of) > .05 {
-			t.Errorf("%s: %.2f of the published arms, want about %.2f", r.name, o.arms/base, r.of)
-		}
-		if slack := 3 * math.Sqrt(.25/float64(n)); o.regret > .35+slack || o.harmful > .25+slack {
-			t.Errorf("%s: regret %.3f, harmful %.3f", r.name, o.regret, o.harmful)
-		}
+		near(t, r.name+": arms", o.arms, r.arms, .01*r.arms)
+		near(t, r.name+": share of arms", o.arms/base, r.share, .01)
+		nearRate(t, r.name+": regret", o.regret, n, r.regret, r.campaigns, .001)
+		nearRate(t, r.name+": harmful", o.harmful, n, r.harmful, r.campaigns, .001)
 	}
 	if full {
 		fmt.Fprintf(os.Stdout, "\n%d campaigns a row\n\n%s\n", n, table.String())
