@@ -78,7 +78,12 @@ func (s *Session) runGroup(ctx context.Context, pg *plan.Group, res *plan.Resolu
 	}
 	s.event(record.Event{Kind: "group.start", Group: r.g.Name, GroupID: r.g.ID, GroupOf: r.g})
 
-	err = s.blocks(ctx, r)
+	if old == nil || len(old.Arms) == 0 {
+		err = s.release(ctx, r)
+	}
+	if err == nil {
+		err = s.blocks(ctx, r)
+	}
 	var end *errEnd
 	if asErr(err, &end) {
 		r.g.Stopped, err = end.why, nil
@@ -503,56 +508,6 @@ func (s *Session) warmArm(ctx context.Context, r *groupRun, label string) error 
 	}
 	r.warmed = true
 	return err
-}
-
-// probe runs the control until its metric is inside the band, and ends the group when it does not get there.
-func (s *Session) probe(ctx context.Context, r *groupRun) error {
-	p := r.plan.Probe
-	tries := p.Retries
-	if tries == 0 {
-		tries = 3
-	}
-	why := ""
-	for n := 0; n < tries; n++ {
-		if n > 0 {
-			if err := s.Sleep(ctx, p.Pause); err != nil {
-				return err
-			}
-		}
-		a, err := s.runArm(ctx, r, armAt{label: r.g.Control, block: -1, slot: n, purpose: "probe", seq: r.first})
-		if a != nil {
-			r.g.Arms = append(r.g.Arms, a)
-		}
-		if err != nil {
-			return err
-		}
-		if why = outside(p, a); why == "" {
-			return nil
-		}
-	}
-	return &errEnd{fmt.Sprintf("probe arm: %s, after %d tries", why, tries)}
-}
-
-// outside says how a probe arm misses its band; "" when it is inside.
-func outside(p *plan.Probe, a *record.Arm) string {
-	if a.Disposition != record.OK {
-		return "the arm is " + a.Disposition + ": " + a.Reason
-	}
-	for _, m := range a.Metrics {
-		if m.Name != p.Metric {
-			continue
-		}
-		switch {
-		case m.Value == nil:
-			return p.Metric + " was not measured: " + m.Why
-		case p.Above != nil && *m.Value <= *p.Above:
-			return fmt.Sprintf("%s is %.4g, want above %.4g", p.Metric, *m.Value, *p.Above)
-		case p.Below != nil && *m.Value >= *p.Below:
-			return fmt.Sprintf("%s is %.4g, want below %.4g", p.Metric, *m.Value, *p.Below)
-		}
-		return ""
-	}
-	return "the arm has no metric " + p.Metric
 }
 
 // force gives a group a verdict, so that flow check walks every branch of main.

@@ -628,6 +628,90 @@ func TestProbeHoldsTheGroup(t *testing.T) {
 	}
 }
 
+// TestQuarantineHoldsAcrossGroups: a group that ends in an incident leaves its quarantine to the next one, which
+// runs the first group's control until it is inside the band again; a resumed session does as well.
+func TestQuarantineHoldsAcrossGroups(t *testing.T) {
+	floor := 90.0
+	for _, c := range []struct {
+		name       string
+		sick       int  // probes after the incident that are outside
+		resumed    bool // the session is begun anew between the groups
+		probes     int  // after the incident
+		second     string
+		stopped    string
+		after      string // arms of a third group
+		afterCount int    // probes in all, when it has run
+	}{
+		{"released at once", 0, false, 1, "A:ok B:ok B:ok A:ok", "", "A:ok B:ok B:ok A:ok", 1},
+		{"released at the second try", 1, false, 2, "A:ok B:ok B:ok A:ok", "", "A:ok B:ok B:ok A:ok", 2},
+		{"released after a resume", 1, true, 2, "A:ok B:ok B:ok A:ok", "", "A:ok B:ok B:ok A:ok", 2},
+		{"never inside", 99, false, 2, "", `quarantine since arm B3 of group "sick" was invalid: probe arm: decode_tok_s is 40, want above 90, after 2 tries`, "", 4},
+		{"inside only before the third group", 2, false, 2, "", "quarantine since arm", "A:ok B:ok B:ok A:ok", 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newScripted(t)
+			mem := run.NewMemory()
+			incident, probes := false, 0
+			m.value = func(task run.Task) float64 {
+				if task.Purpose == "probe" && incident {
+					probes++
+					if task.Group.Name != "sick" || task.Side.Label != "A" {
+						t.Errorf("the probe is side %s of group %q, want the control of the group that fell ill", task.Side.Label, task.Group.Name)
+					}
+					if probes <= c.sick {
+						return 40
+					}
+				}
+				if task.Group.Name == "sick" && task.Side.Label == "B" {
+					incident = true
+				}
+				return 100
+			}
+			sick := testGroup(t, func(g *plan.Group) {
+				g.Name, g.Cap, g.Retry, g.Probe = "sick", 1, 0, &plan.Probe{Metric: "decode_tok_s", Above: &floor, Retries: 2}
+				g.Gates = []plan.Gate{{Name: "no swap", Phase: plan.PhaseAfter, Required: true, Check: func(_ context.Context, a *record.Arm) (record.Finding, error) {
+					if a.Label == "B" {
+						return record.Finding{Outcome: record.Fail, Observed: "swap"}, nil
+					}
+					return record.Finding{Outcome: record.Pass}, nil
+				}}}
+			})
+			plain := func(name string) *plan.Group {
+				return testGroup(t, func(g *plan.Group) { g.Name, g.Cap = name, 1 })
+			}
+			s := newSession(m, mem)
+			res, err := s.Run(t.Context(), []*plan.Group{sick})
+			if err != nil || res[0].Verdict != record.Invalid || probes != 0 {
+				t.Fatalf("the first group: %v, %v, %d probes after its incident", err, res, probes)
+			}
+			if c.resumed {
+				s = newSession(m, mem)
+				if res, err = s.Run(t.Context(), []*plan.Group{sick}); err != nil || labels(res[0]) != "A:ok A:ok B:invalid" {
+					t.Fatalf("replay: %v", err)
+				}
+			}
+			res, err = s.Run(t.Context(), []*plan.Group{plain("second")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := labels(res[0]); got != c.second || probes != c.probes || !strings.Contains(res[0].Stopped, c.stopped) {
+				t.Errorf("the second group has %q after %d probes, stopped %q; want %q after %d, stopped %q", got, probes, res[0].Stopped, c.second, c.probes, c.stopped)
+			}
+			if c.second == "" && res[0].Verdict != record.Invalid {
+				t.Errorf("a group that never began is %s", res[0].Verdict)
+			}
+			e, _ := mem.Effect(t.Context(), "s", 0)
+			kept, _ := mem.Group(t.Context(), e.Refs[0])
+			if len(kept.Arms) != 3+c.probes || kept.Arms[len(kept.Arms)-1].Purpose != "probe" || kept.Arms[3].Seq != 3 {
+				t.Errorf("the first group keeps %s", labels(kept))
+			}
+			if res, err = s.Run(t.Context(), []*plan.Group{plain("third")}); err != nil || labels(res[0]) != c.after || probes != c.afterCount {
+				t.Errorf("the third group: %v, %q after %d probes, want %q after %d", err, labels(res[0]), probes, c.after, c.afterCount)
+			}
+		})
+	}
+}
+
 // TestMachineTroubleAtTheEndOfAnArm: what the machine could not keep ends the session, and blames no side.
 func TestMachineTroubleAtTheEndOfAnArm(t *testing.T) {
 	m := newScripted(t)

@@ -43,6 +43,8 @@ type Session struct {
 	armsRun int             // arms so far in logical time: superseded ones do not count
 	again   map[string]bool // groups whose gates were mended: what is on record is judged again
 	started map[string]bool // engines (by hash) that were ready once in this session
+
+	incident *incident // of an earlier group, and not over yet
 }
 
 // QueryLimit is the most rows that a workflow may get from one query: results are journaled.
@@ -219,6 +221,7 @@ func (s *Session) Run(ctx context.Context, groups []*plan.Group) ([]*record.Grou
 		parts = append(parts, json.RawMessage(r.Parts))
 	}
 	what := flatten(parts)
+	replayed := true
 	var out []*record.Group
 	err := s.effect(ctx, "run", plan.Sum(hashes), what, &out, func(refs []string, keep func([]string) error) (any, error) {
 		if len(refs) != len(groups) {
@@ -230,6 +233,7 @@ func (s *Session) Run(ctx context.Context, groups []*plan.Group) ([]*record.Grou
 				return nil, err
 			}
 		}
+		replayed = false
 		done := make([]*record.Group, len(groups))
 		for i, g := range groups {
 			r, err := s.runGroup(ctx, g, res[i], refs[i], first+i, logicalArms(s.armsRun, done[:i]))
@@ -237,11 +241,17 @@ func (s *Session) Run(ctx context.Context, groups []*plan.Group) ([]*record.Grou
 				return nil, inGroup(g, err)
 			}
 			done[i] = seen(r)
+			s.incidentIn(g, done[i])
 		}
 		return done, nil
 	})
 	if err != nil {
 		return nil, err
+	}
+	if replayed {
+		for i, g := range out {
+			s.incidentIn(groups[i], g)
+		}
 	}
 	s.armsRun = logicalArms(s.armsRun, out)
 	return out, nil
