@@ -1,7 +1,8 @@
 // Package command runs commands that come to an end. Its opinion: a command's end is the end of everything
 // that it started. A child in the background that keeps the output open must not hang a session, and one
-// that lives on would be measured along with what comes next; so a command is a process group of its own,
-// what is left of it is ended after a short grace, and named.
+// that lives on would be measured along with what comes next; so a command is a process group of its own and
+// carries a mark that its children inherit, one that calls setsid as well; what is left of it is ended after a
+// short grace, and named.
 package command
 
 import (
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"flow/builtins/owner"
 )
 
 // grace is how long children have after the command itself: to end, and to close its output. A cancelled
@@ -40,6 +43,8 @@ func Run(ctx context.Context, cmd *exec.Cmd) (left []string, err error) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid = true
+	mark := owner.Of(ctx).Hold("command").ID()
+	cmd.Env = owner.Mark(cmd.Environ(), mark)
 	cmd.WaitDelay = grace // from the command's end on; then the pipes are closed
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -73,16 +78,18 @@ func Run(ctx context.Context, cmd *exec.Cmd) (left []string, err error) {
 	if ctx.Err() != nil {
 		wait = 0
 	}
-	left = End(pgid, wait)
+	left = end(pgid, wait)
+	strays, _ := owner.End(mark, wait)
+	left = append(left, strays...)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	return left, err
 }
 
-// End waits for a process group whose leader has ended to be empty, kills what is left after wait, and names
+// end waits for a process group whose leader has ended to be empty, kills what is left after wait, and names
 // what it killed.
-func End(pgid int, wait time.Duration) (left []string) {
+func end(pgid int, wait time.Duration) (left []string) {
 	if !vanishes(pgid, wait) {
 		left = names(pgid)
 		_ = syscall.Kill(-pgid, syscall.SIGKILL)

@@ -45,6 +45,7 @@ func TestRun(t *testing.T) {
 		{"a child ends within the grace", "sleep 0.05 & echo x", "x\n", 0, 0},
 		{"a child keeps the output", "sleep 600 & echo $!", "", 0, 1},
 		{"a child closed the output", "sleep 600 >/dev/null 2>&1 & echo $!", "", 0, 1},
+		{"a child leaves the session", "setsid sleep 600 >/dev/null 2>&1 & echo $!", "", 0, 1},
 		{"a child ignores the signals", "(trap '' TERM HUP INT; sleep 600) & echo $!; exit 4", "", 4, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"flow/builtins/owner"
 	"flow/workflows/plan"
 	"flow/workflows/record"
 )
@@ -25,6 +26,7 @@ type Options struct {
 	Supervisor []string     // argv prefix that runs Supervise: {"/path/flow", "supervise"}; required unless the engine is attached
 	Now        func() int64 // monotonic nanoseconds; nil is the machine's own clock
 	Allow      []string     // environment variables passed through besides AllowedEnv; a trailing * matches
+	Owner      *owner.Owner // who keeps records of what is started, for the next flow should this one be killed; nil keeps none
 	Cgroups    string       // the cgroup v2 folder in which engines get a child; "" is flow's own, found through the mount table; "off" is none
 }
 
@@ -97,6 +99,7 @@ type Process struct {
 	stdout   bool  // stdout has a file of its own
 	offset   int64 // Options.Now minus the machine's monotonic clock
 
+	held    *owner.Held // its mark, and its record
 	sup     *supervisor
 	done    chan struct{} // the engine exited, or its supervisor is lost
 	supGone chan struct{} // the supervisor ended

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"flow/builtins/owner"
 )
 
 const procRoot = "/proc"
@@ -366,7 +368,9 @@ func readEnviron(pid int) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseEnviron(b), nil
+	env := parseEnviron(b)
+	delete(env, owner.Env) // flow's own, and another one in every launch
+	return env, nil
 }
 
 // orphans are live processes of a session: what is left of an engine whose supervisor died.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"flow/builtins/owner"
 	"flow/workflows/plan"
 	"flow/workflows/record"
 )
@@ -95,35 +96,89 @@ func TestFlowKilledWhileLaunching(t *testing.T) {
 	}
 }
 
-// The supervisor is killed: the engine dies with it, the rest is found by cgroup or session, and Stop says
-// what cannot be proven.
+// The supervisor is killed: the engine dies with it, and the rest is found by cgroup, session or mark, a
+// child in a session of its own as well.
 func TestSupervisorKilled(t *testing.T) {
-	for _, cgroups := range []string{"", "off"} {
-		l := serverOf("groupchild")
-		l.Out = t.TempDir()
-		o := testOptions()
-		o.Cgroups = cgroups
-		p, err := Start(t.Context(), o, l)
-		if err != nil {
-			t.Fatal(err)
+	for _, mode := range []string{"groupchild", "orphan"} {
+		for _, cgroups := range []string{"", "off"} {
+			l := serverOf(mode)
+			l.Out = t.TempDir()
+			o := testOptions()
+			o.Cgroups = cgroups
+			p, err := Start(t.Context(), o, l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ready(t, p)
+			var tree []int
+			until(t, "the engine has its child", func() bool { tree = p.Tree(); return len(tree) == 2 })
+			_ = p.sup.cmd.Process.Kill()
+			<-p.Done()
+			if err = p.Stop(t.Context()); err != nil {
+				t.Errorf("%s, cgroups=%q: %v", mode, cgroups, err)
+			}
+			if !gone(tree) {
+				t.Errorf("%s, cgroups=%q: some of %v still live", mode, cgroups, tree)
+			}
+			if p.Info().StoppedBy != byKill {
+				t.Errorf("stopped by %q", p.Info().StoppedBy)
+			}
 		}
-		ready(t, p)
-		tree := p.Tree()
-		_ = p.sup.cmd.Process.Kill()
-		<-p.Done()
-		err = p.Stop(t.Context())
-		if !gone(tree) {
-			t.Errorf("some of %v still live", tree)
+	}
+}
+
+// What flow keeps for itself is not in the environment that is recorded or confirmed, and its record is there
+// exactly while the engine runs.
+func TestMarkAndRecord(t *testing.T) {
+	dir := t.TempDir()
+	own, err := owner.Begin(dir, "s", func() int64 { return 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = own.End() }()
+	records := func() int {
+		files, _ := filepath.Glob(filepath.Join(dir, own.ID()+".*.json"))
+		return len(files)
+	}
+	o := testOptions()
+	o.Owner = own
+	l := serverOf("serve")
+	l.Out = t.TempDir()
+	p, err := Start(t.Context(), o, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready(t, p)
+	if n := records(); n != 1 {
+		t.Errorf("got %d records while the engine runs, want one", n)
+	}
+	raw := readFile(t, "/proc", strconv.Itoa(p.Info().Pid), "environ")
+	if !strings.Contains(raw, owner.Env+"="+own.ID()+".") {
+		t.Errorf("the engine carries no mark: %q", raw)
+	}
+	env, err := readEnviron(p.Info().Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []map[string]string{env, p.Info().Env} {
+		if v, ok := e[owner.Env]; ok {
+			t.Errorf("the mark %s is taken for a variable of the engine's", v)
 		}
-		if p.Info().Cgroup == "" && (err == nil || !strings.Contains(err.Error(), "supervisor was killed from outside")) {
-			t.Errorf("cgroups=%q: got %v, want what cannot be proven", cgroups, err)
-		}
-		if p.Info().Cgroup != "" && err != nil {
-			t.Errorf("with a cgroup: %v", err)
-		}
-		if p.Info().StoppedBy != byKill {
-			t.Errorf("stopped by %q", p.Info().StoppedBy)
-		}
+	}
+	if err := p.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l = Launch{Out: t.TempDir()}
+	l.Engine.Name, l.Command.Argv = "none", []string{"/no/such/program"}
+	if _, err := Start(t.Context(), o, l); err == nil {
+		t.Fatal("started what is not there")
+	}
+	l.Command.Argv = []string{t.TempDir()} // refused by the supervisor's execve or before
+	if _, err := Start(t.Context(), o, l); err == nil {
+		t.Fatal("started a folder")
+	}
+	if n := records(); n != 0 {
+		t.Errorf("got %d records after all has ended, want none", n)
 	}
 }
 

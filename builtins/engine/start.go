@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"flow/builtins/owner"
 	"flow/starlark/diag"
 	"flow/workflows/plan"
 	"flow/workflows/record"
@@ -48,6 +49,7 @@ func Start(ctx context.Context, o Options, l Launch) (*Process, error) {
 	}
 	p := &Process{
 		o: o, engine: l.Engine, timeouts: l.Engine.Timeouts.WithDefaults(), out: l.Out,
+		held: o.Owner.Hold("engine " + l.Engine.Name),
 		done: make(chan struct{}), supGone: make(chan struct{}), root: l.Root, offset: o.Now() - monotonicNS(), literals: map[string]literalHit{},
 	}
 	if err := ctx.Err(); err != nil {
@@ -83,29 +85,45 @@ func Start(ctx context.Context, o Options, l Launch) (*Process, error) {
 		sup.abandon()
 		return nil, permanent(l, err)
 	}
+	// On record before it is started: should flow and the supervisor be killed, the next flow finds it.
+	if err := p.held.Keep(func(r *owner.Record) {
+		r.Supervisor, r.Cgroup, r.Port = owner.Find(sup.cmd.Process.Pid), string(sp.Cgroup), p.info.Port
+	}); err != nil {
+		sup.abandon()
+		return nil, &StartError{Reason: "launch engine " + l.Engine.Name, Err: &diag.Error{Kind: diag.Machine, Op: "record of what is started", Err: err,
+			Fix: "free some disk space, or set XDG_STATE_HOME to a folder that can be written: without a record nothing is started"}}
+	}
+	abandon := func() {
+		sup.abandon()
+		p.endMarked()
+	}
 	_ = sup.send(order{Op: opLaunch, Spec: sp}) // a supervisor that does not read is one that says nothing
 	limit := time.NewTimer(launchLimit)
 	defer limit.Stop()
 	select {
 	case r, ok := <-sup.reports:
 		if !ok {
-			sup.abandon()
+			abandon()
 			return nil, &StartError{Reason: "launch engine " + l.Engine.Name, LogTail: p.logTail(),
 				Err: &diag.Error{Kind: diag.Machine, Op: "supervisor", Msg: "it ended without a word", Fix: "see whether `" + strings.Join(o.Supervisor, " ") + " </dev/null` runs"}}
 		}
 		if r.Event == evFailed {
-			sup.abandon()
+			abandon()
 			return nil, launchFailure(l, string(sp.Path), string(sp.Dir), r)
 		}
 		sup.tid = r.Tid
 		p.info.Pid, p.info.StartTicks, p.info.Cgroup = r.Pid, r.StartTicks, r.Cgroup
 		p.info.LaunchNS = r.NS + p.offset
+		// Only for the case that the engine overwrites its environment; the mark finds it otherwise.
+		_ = p.held.Note(func(o *owner.Record) {
+			o.Engine, o.Group, o.SID, o.Cgroup = owner.Process{PID: r.Pid, Start: r.StartTicks}, r.Pid, r.Pid, r.Cgroup
+		})
 	case <-limit.C:
-		sup.abandon()
+		abandon()
 		return nil, &StartError{Reason: "launch engine " + l.Engine.Name, LogTail: p.logTail(),
 			Err: &diag.Error{Kind: diag.Machine, Op: "supervisor", Msg: "no word from it within " + words(launchLimit), Fix: "see what `" + strings.Join(o.Supervisor, " ") + "` does"}}
 	case <-ctx.Done():
-		sup.abandon() // the end of orders kills whatever was started
+		abandon() // the end of orders kills whatever was started
 		return nil, &StartError{Reason: "launch cancelled", Err: ctx.Err()}
 	}
 	go p.watch()
@@ -153,7 +171,7 @@ func (p *Process) prepare(l Launch) (*spec, error) {
 	// look from another directory.
 	c.Argv[0] = bin
 	p.info.Argv, p.info.Env, p.info.Dir, p.info.Files, p.info.Binary = c.Argv, env, dir, c.Config, bin
-	sp := &spec{Path: []byte(bin), Argv: toBytes(c.Argv), Env: toBytes(pairs(env)), Dir: []byte(dir), Stdout: p.stdout}
+	sp := &spec{Path: []byte(bin), Argv: toBytes(c.Argv), Env: toBytes(owner.Mark(pairs(env), p.held.ID())), Dir: []byte(dir), Stdout: p.stdout}
 	if parent := cgroupParent(p.o, "/proc"); parent != "" {
 		sp.Cgroup = []byte(filepath.Join(parent, "flow-"+newID()))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"flow/builtins/owner"
 	"flow/starlark/diag"
 )
 
@@ -55,12 +56,15 @@ func (p *Process) watch() {
 }
 
 // lost: the supervisor is gone without its last word, killed from outside. The engine died with it (a
-// parent-death signal); what else is left is found by session and cgroup.
+// parent-death signal); what else is left is found by session, cgroup and mark.
 func (p *Process) lost() {
 	left := killRest(p.info.Pid, p.info.Cgroup)
+	more, remain := owner.End(p.held.ID(), 0)
+	left = append(left, more...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.info.Leftovers = append(p.info.Leftovers, left...)
+	p.remain = append(p.remain, remain...)
 	p.supLost = true
 	if !p.exited {
 		p.info.ExitNS = p.now()
@@ -182,14 +186,24 @@ func (p *Process) prove(before []stat) error {
 			found = append(found, fmt.Sprintf("port %d is still held", port))
 		}
 	}
-	if lost && cgroup == "" {
-		found = append(found, "its supervisor was killed from outside, and without a cgroup a process that left the engine's session cannot be found")
+	if lost && cgroup == "" && !owner.CanFind {
+		found = append(found, "its supervisor was killed from outside, and on this system a process that left the engine's session cannot be found")
 	}
 	if len(found) == 0 {
+		if err := p.held.Release(); err != nil {
+			return &diag.Error{Kind: diag.Machine, Op: "record of what was started", Err: err}
+		}
 		return nil
 	}
 	return &diag.Error{Pos: p.engine.Pos, Kind: diag.Machine, Op: "stop engine " + p.engine.Name,
 		Msg: strings.Join(found, "; "), Fix: "end it by hand before measuring again"}
+}
+
+// endMarked sees to a launch that came to nothing: the supervisor is gone, and nothing must be left.
+func (p *Process) endMarked() {
+	if _, remain := owner.End(p.held.ID(), 0); len(remain) == 0 {
+		_ = p.held.Release() // a record of nothing is removed by the next flow, too
+	}
 }
 
 // Tree is the live pids of the engine: itself and everything it started, however it was forked.

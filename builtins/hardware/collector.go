@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"flow/builtins/owner"
 	"flow/starlark/diag"
 	"flow/workflows/plan"
 	"flow/workflows/record"
@@ -285,9 +286,13 @@ func (x *collected) lines(r io.Reader, f format) error {
 // commands runs the command, again and again where Every says so, until ctx ends.
 func (x *collected) commands(ctx context.Context) error {
 	f := newFormat(x.c.Format)
+	// One mark for all its runs: looking for what left the group costs a look at every process, which is for
+	// the arm's end.
+	mark := owner.Of(ctx).Hold("collector " + x.c.Name).ID()
+	defer owner.End(mark, 0)
 	next := time.Now()
 	for {
-		err := x.once(ctx, f)
+		err := x.once(ctx, f, mark)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -322,10 +327,11 @@ func (x *collected) nothingYet() bool {
 	return len(x.sensors) == 0
 }
 
-func (x *collected) once(ctx context.Context, f format) error {
+func (x *collected) once(ctx context.Context, f format, mark string) error {
 	f.reset()
 	cmd := exec.CommandContext(ctx, x.c.Command[0], x.c.Command[1:]...)
 	cmd.Dir = x.c.Dir
+	cmd.Env = owner.Mark(cmd.Environ(), mark)
 	cmd.Stderr = (*grumble)(x)
 	ownGroup(cmd)
 	cmd.Cancel = func() error { return endGroup(cmd) }

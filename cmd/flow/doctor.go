@@ -49,6 +49,13 @@ can be sampled, and for the others why not and how to get them. "flow doc machin
 				case <-ctx.Done():
 				}
 			})
+			left, err := leftRunning()
+			if err != nil {
+				return err
+			}
+			for _, words := range left {
+				c.Conditions = append(c.Conditions, cond{Name: "left running", State: condDisturbs, Observed: words, Fix: leftFix})
+			}
 			switch {
 			case asJSON:
 				return json.NewEncoder(a.stdout).Encode(c)

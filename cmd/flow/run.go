@@ -14,6 +14,7 @@ import (
 
 	"flow/builtins/gate"
 	"flow/builtins/machine"
+	"flow/builtins/owner"
 	"flow/cmd/flow/ui"
 	"flow/db"
 	"flow/starlark/diag"
@@ -185,7 +186,8 @@ type running struct {
 	measurer run.Measurer
 	session  *run.Session
 	force    bool
-	work     string // folder of the arms' files
+	owner    *owner.Owner  // of the processes it starts; nil where it starts none
+	work     *owner.Folder // of the arms' files, unless they are kept
 	lock     *machine.Lock
 }
 
@@ -224,6 +226,9 @@ func open(ctx context.Context, a *app, w *workflow, rs *record.Session, d *db.DB
 		if err := r.putBack(ctx); err != nil {
 			return nil, err
 		}
+		if err := r.own(ctx); err != nil {
+			return nil, err
+		}
 		m, err := r.real(f)
 		if err != nil {
 			return nil, err
@@ -255,13 +260,13 @@ func (r *running) real(f runFlags) (run.Measurer, error) {
 	}
 	work := f.keep
 	if work == "" {
-		if work, err = os.MkdirTemp("", "flow-"); err != nil {
+		if r.work, err = r.owner.Folder(""); err != nil {
 			return nil, &diag.Error{Kind: diag.Machine, Op: "arm files", Err: err, Fix: "set TMPDIR to a folder with room"}
 		}
-		r.work = work
+		work = r.work.Path
 	}
 	return measure.NewReal(measure.RealOptions{
-		Root: r.w.root, Exe: exe, Work: work, Keep: f.keep != "", Proc: f.proc, Sys: f.sys, StateDir: state, SessionID: r.rs.ID, Workflow: r.w.label, Wait: f.wait,
+		Root: r.w.root, Exe: exe, Work: work, Keep: f.keep != "", Proc: f.proc, Sys: f.sys, StateDir: state, SessionID: r.rs.ID, Owner: r.owner, Workflow: r.w.label, Wait: f.wait,
 		OnWait: func(words string) { r.live.Event(record.Event{Kind: "warning", Text: words}) },
 	})
 }
@@ -281,8 +286,9 @@ func (r *running) close() {
 			r.live.Event(record.Event{Kind: "warning", Text: err.Error()})
 		}
 	}
-	if r.work != "" {
-		_ = os.RemoveAll(r.work)
+	_ = r.work.Remove() // what cannot be removed, the next flow tries again
+	if err := r.owner.End(); err != nil {
+		r.live.Event(record.Event{Kind: "warning", Text: err.Error()})
 	}
 	if err := r.lock.Release(); err != nil {
 		r.live.Event(record.Event{Kind: "warning", Text: err.Error()})
@@ -293,7 +299,7 @@ func (r *running) close() {
 func (r *running) act(ctx context.Context) error {
 	r.session.ForceCut = r.force
 	r.live.Event(record.Event{Kind: "session.start", Text: r.rs.ID, WallNS: r.clock.Wall()})
-	return r.w.act(ctx, session{r.session})
+	return r.w.act(owner.With(ctx, r.owner), session{r.session})
 }
 
 // finish records how the session ended, tells the result, and turns it into the command's error.

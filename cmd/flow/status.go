@@ -56,10 +56,15 @@ func newStatusCommand(a *app) *cobra.Command {
 		Use:   "status",
 		Short: "Show the sessions that run now, and those that can go on",
 		Long: `Show the sessions that run on this machine, and those of the database that stopped early and can go on with
-flow resume. Counts are of the database named by --db; a session that writes another one has none.`,
+flow resume. Counts are of the database named by --db; a session that writes another one has none. What a flow
+that was killed together with its supervisors has left running is named; the next flow run or resume ends it.`,
 		Args: workflowArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			running, resumable, err := standings(cmd.Context(), a)
+			if err != nil {
+				return err
+			}
+			left, err := leftRunning()
 			if err != nil {
 				return err
 			}
@@ -67,10 +72,14 @@ flow resume. Counts are of the database named by --db; a session that writes ano
 				return json.NewEncoder(a.stdout).Encode(struct {
 					Running   []standing `json:"running"`
 					Resumable []standing `json:"resumable"`
-				}{running, resumable})
+					Left      []string   `json:"left_running"`
+				}{running, resumable, left})
 			}
 			printStandings(a, "running", running, "nothing runs on this machine")
 			printStandings(a, "can go on with flow resume", resumable, "")
+			for _, words := range left {
+				fmt.Fprintln(a.stdout, words+"; "+leftFix)
+			}
 			return nil
 		},
 	}

@@ -17,6 +17,7 @@ import (
 	"flow/builtins/engine"
 	"flow/builtins/hardware"
 	"flow/builtins/machine"
+	"flow/builtins/owner"
 	"flow/starlark/diag"
 	"flow/workflows/plan"
 	"flow/workflows/record"
@@ -34,6 +35,7 @@ type RealOptions struct {
 	Proc, Sys string        // "" is /proc and /sys
 	Interval  time.Duration // of the sampler where a group does not say; 100 ms when zero
 	SessionID string
+	Owner     *owner.Owner  // of the engines' processes
 	Workflow  string        // for whoever waits for our locks
 	Wait      time.Duration // for another flow on this machine; 0 is not at all
 	OnWait    func(words string)
@@ -207,7 +209,7 @@ func (r *rig) Launch(ctx context.Context, e plan.Engine) (plan.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := engine.Options{Supervisor: []string{r.m.o.Exe, "supervise"}, Now: machine.Monotonic, Allow: r.m.o.Allow}
+	o := engine.Options{Supervisor: []string{r.m.o.Exe, "supervise"}, Now: machine.Monotonic, Allow: r.m.o.Allow, Owner: r.m.o.Owner}
 	ep, err := r.bound(ctx, o, engine.Launch{Engine: e, Command: c, Vars: vars, Out: r.out, Root: r.m.o.Root})
 	if err != nil {
 		return nil, launchError(err)

@@ -1,0 +1,251 @@
+// Package owner knows which processes and folders are flow's, also after flow is gone. Its opinion: nothing
+// is ever found or ended by its name or by a number alone. What flow starts carries a mark in its environment,
+// which children inherit however they are forked, and before the first of them starts, a record in flow's
+// state folder says whose mark it is. So the next flow can tell what was left by one that was killed together
+// with its supervisors, name it, and end it without ever hitting a process that only got a number again.
+//
+// A run's mark is a random word, "5f3a9c0d12e4"; each engine and each command has one below it,
+// "5f3a9c0d12e4.77aa01". A process can escape by leaving its session, its parents, its cgroup and its
+// environment behind, all four: only that is not found. Where the system does not show environments, records
+// are kept all the same, and nothing is ended by them.
+//
+// Its neighbours: builtins/engine and builtins/command mark what they start and end what still carries the
+// mark afterwards; cmd/flow asks at its start for what others left.
+package owner
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Env is the variable that carries the mark. It is not part of an engine's environment as that is recorded,
+// compared or confirmed: it differs between any two launches and means nothing to an engine.
+const Env = "FLOW_OWNER"
+
+// Dir is the folder of records in a state folder.
+func Dir(state string) string { return filepath.Join(state, "owned") }
+
+// Process is a process and its identity: Start is when it was started, in clock ticks since boot.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start_ticks,omitempty"` // 0: not known
+}
+
+// Record says what is flow's. It is a file of its own per run, and per engine while that runs.
+//
+//	{"id":"5f3a9c0d12e4.77aa01","what":"engine llama","session":"0193…","flow":{"pid":47,"start_ticks":81234},
+//	 "supervisor":{"pid":51,"start_ticks":81301},"engine":{"pid":53,"start_ticks":81304},"group":53,"sid":53,
+//	 "port":18080,"boot":"5f0c…","host":"box","since_ns":1764529556000000000}
+type Record struct {
+	ID         string  `json:"id"`   // the mark
+	What       string  `json:"what"` // "flow", "engine llama"
+	Session    string  `json:"session,omitempty"`
+	Flow       Process `json:"flow"`
+	Supervisor Process `json:"supervisor,omitzero"`
+	Engine     Process `json:"engine,omitzero"` // once it was started
+	Group      int     `json:"group,omitempty"` // its process group
+	SID        int     `json:"sid,omitempty"`   // its session, in the sense of the kernel
+	Cgroup     string  `json:"cgroup,omitempty"`
+	Port       int     `json:"port,omitempty"`
+	Boot       string  `json:"boot,omitempty"`
+	Host       string  `json:"host,omitempty"`
+	Namespace  string  `json:"namespace,omitempty"` // of the pids: containers that share the folder count apart
+	SinceNS    int64   `json:"since_ns"`            // wall clock
+}
+
+// run is the mark of the flow that a record is of.
+func (r Record) run() string {
+	id, _, _ := strings.Cut(r.ID, ".")
+	return id
+}
+
+// Owner is one run of flow that starts processes. A nil Owner keeps no records; what is marked by it can
+// still be found while flow lives.
+type Owner struct {
+	dir  string
+	self Record
+	now  func() int64
+	file *os.File // the run's record, locked as long as flow lives
+}
+
+// Begin writes the record of this process, durably, and holds it until End or the process's end.
+func Begin(dir, session string, now func() int64) (*Owner, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	o := &Owner{dir: dir, now: now, self: Record{ID: word(6), What: "flow", Session: session, Flow: Self(), Boot: boot(), Host: host(), Namespace: namespace(), SinceNS: now()}}
+	// Under another name until it is locked: a record that is not locked was left.
+	path := o.path(o.self.ID)
+	f, err := writeFile(path+".new", o.self, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	o.file = f
+	return o, syncDir(dir)
+}
+
+// ID is the run's mark; "" of a nil Owner.
+func (o *Owner) ID() string {
+	if o == nil {
+		return ""
+	}
+	return o.self.ID
+}
+
+// End takes the run's record away.
+func (o *Owner) End() error {
+	if o == nil || o.file == nil {
+		return nil
+	}
+	err := os.Remove(o.path(o.self.ID)) // before its lock goes, so that nobody takes it for left
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	err = errors.Join(err, o.file.Close())
+	o.file = nil
+	return err
+}
+
+func (o *Owner) path(id string) string { return filepath.Join(o.dir, id+".json") }
+
+// Held is something that runs and is flow's. Its methods may be called from several goroutines.
+type Held struct {
+	o  *Owner
+	mu sync.Mutex
+	r  Record
+}
+
+// Hold gives a mark for something that is about to be started.
+func (o *Owner) Hold(what string) *Held {
+	if o == nil {
+		return &Held{r: Record{ID: word(6), What: what}}
+	}
+	r := o.self
+	r.ID, r.What, r.SinceNS = o.self.ID+"."+word(3), what, o.now()
+	return &Held{o: o, r: r}
+}
+
+// ID is the mark.
+func (h *Held) ID() string { return h.r.ID }
+
+// Keep writes the record as change makes it, durably: it comes before anything is started.
+func (h *Held) Keep(change func(*Record)) error { return h.keep(change, true) }
+
+// Note writes it again once more is known. The death of flow does not lose what was written, only that of the
+// machine does, which leaves nothing to be found; so an engine that starts does not wait for the disk.
+func (h *Held) Note(change func(*Record)) error { return h.keep(change, false) }
+
+func (h *Held) keep(change func(*Record), durable bool) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change(&h.r)
+	if h.o == nil {
+		return nil
+	}
+	path := h.o.path(h.r.ID)
+	f, err := writeFile(path+".new", h.r, durable)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Close(), os.Rename(path+".new", path)); err != nil || !durable {
+		return err
+	}
+	return syncDir(h.o.dir)
+}
+
+// Release takes the record away: it is proved that nothing is left.
+func (h *Held) Release() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.o == nil {
+		return nil
+	}
+	if err := os.Remove(h.o.path(h.r.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+type ownerKey struct{}
+
+// With makes commands that are run with the context carry a mark below the owner's.
+func With(ctx context.Context, o *Owner) context.Context {
+	return context.WithValue(ctx, ownerKey{}, o)
+}
+
+// Of is the owner in a context; nil is a valid one.
+func Of(ctx context.Context) *Owner {
+	o, _ := ctx.Value(ownerKey{}).(*Owner)
+	return o
+}
+
+// Mark is an environment ("NAME=value") that carries a mark.
+func Mark(env []string, id string) []string {
+	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, Env+"=") })
+	return append(env, Env+"="+id)
+}
+
+// carries reports whether a mark is that of id or below it.
+func carries(mark, id string) bool {
+	rest, ok := strings.CutPrefix(mark, id)
+	return ok && id != "" && (rest == "" || rest[0] == '.')
+}
+
+// writeFile leaves the file open.
+func writeFile(path string, r Record, durable bool) (*os.File, error) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err == nil && durable {
+		err = f.Sync()
+	}
+	if err != nil {
+		_ = f.Close()
+		_ = os.Remove(path)
+		return nil, err
+	}
+	return f, nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func host() string {
+	h, _ := os.Hostname()
+	return h
+}
+
+// word is n random bytes in hexadecimal.
+func word(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}

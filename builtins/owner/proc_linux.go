@@ -1,0 +1,239 @@
+package owner
+
+// Processes as /proc shows them.
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// CanFind: the system shows environments and start times.
+const CanFind = true
+
+func boot() string {
+	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b))
+}
+
+func namespace() string {
+	s, _ := os.Readlink("/proc/self/ns/pid")
+	return s
+}
+
+// Self is this process.
+func Self() Process { return Find(os.Getpid()) }
+
+// Find is a process by its number, as it is now; the zero Process when there is none.
+func Find(pid int) Process {
+	s, ok := ReadStat(pid)
+	if !ok || s.Dead() {
+		return Process{}
+	}
+	return Process{PID: pid, Start: s.Start}
+}
+
+// Alive reports whether the very process runs.
+func (p Process) Alive() bool {
+	return p.PID > 0 && p.Start != 0 && Find(p.PID) == p
+}
+
+// kill ends the very process: its number may be another's by now, so the identity is looked at once the
+// process is held by a descriptor.
+func (p Process) kill() {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if err == nil {
+		defer unix.Close(fd)
+	}
+	if !p.Alive() {
+		return
+	}
+	if err != nil { // a kernel before 5.3
+		_ = unix.Kill(p.PID, unix.SIGKILL)
+		return
+	}
+	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+}
+
+// Stat is what is used of /proc/PID/stat:
+//
+//	4711 (llama-server) S 4700 4711 4711 0 -1 4194304 … 22: 8123456 …
+type Stat struct {
+	PID, Parent, Group, SID int
+	State                   byte
+	Comm                    string
+	Start                   uint64 // clock ticks since boot
+}
+
+// Dead reports a process that has ended and waits for its parent.
+func (s Stat) Dead() bool { return s.State == 'Z' || s.State == 'X' }
+
+// ReadStat reads a process; ok is false when there is none.
+func ReadStat(pid int) (s Stat, ok bool) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Stat{}, false
+	}
+	return parseStat(string(b))
+}
+
+// parseStat reads the line. The name may hold spaces and parentheses, so the last one ends it.
+func parseStat(text string) (Stat, bool) {
+	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+	if open < 1 || end < open {
+		return Stat{}, false
+	}
+	f := strings.Fields(text[end+1:])
+	if len(f) < 20 || len(f[0]) != 1 {
+		return Stat{}, false
+	}
+	s := Stat{Comm: text[open+1 : end], State: f[0][0]}
+	var errs [5]error
+	s.PID, errs[0] = strconv.Atoi(strings.TrimSpace(text[:open]))
+	s.Parent, errs[1] = strconv.Atoi(f[1])
+	s.Group, errs[2] = strconv.Atoi(f[2])
+	s.SID, errs[3] = strconv.Atoi(f[3])
+	s.Start, errs[4] = strconv.ParseUint(f[19], 10, 64)
+	for _, err := range errs {
+		if err != nil {
+			return Stat{}, false
+		}
+	}
+	return s, true
+}
+
+// pids are all processes that may be ended: neither this one nor those it was started by.
+func pids() []int {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	not := map[int]bool{}
+	for pid := os.Getpid(); pid > 1 && !not[pid]; {
+		not[pid] = true
+		s, _ := ReadStat(pid)
+		pid = s.Parent
+	}
+	var out []int
+	for _, n := range names {
+		if pid, err := strconv.Atoi(n); err == nil && pid > 1 && !not[pid] {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// marked are the live processes that carry the mark or one below it.
+func marked(id string) []Process {
+	var out []Process
+	for _, pid := range pids() {
+		p := Find(pid) // before its environment: should the number change hands in between, kill sees it
+		if p.PID != 0 && carries(markOf(pid), id) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// markOf is the mark in a process's environment; "" without one, and where we may not look.
+func markOf(pid int) string {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return ""
+	}
+	for kv := range bytes.SplitSeq(b, []byte{0}) {
+		if v, ok := bytes.CutPrefix(kv, []byte(Env+"=")); ok {
+			return string(v)
+		}
+	}
+	return ""
+}
+
+// processes are what of a record lives: what carries its mark; the engine, which may have written over its
+// environment, as a program does that names itself; and of what the numbers lead to, only what hangs together
+// with one of those or sits in the engine's own cgroup.
+func (r Record) processes() []Process {
+	found := marked(r.ID)
+	if !r.here() {
+		return found
+	}
+	if r.Engine.Alive() {
+		found = append(found, r.Engine)
+	}
+	for _, pid := range r.members() {
+		if p := Find(pid); p.PID != 0 {
+			found = append(found, p)
+		}
+	}
+	found = compact(found)
+	if len(found) == 0 {
+		return nil
+	}
+	ours, sessions := map[int]bool{}, map[int]bool{}
+	for _, p := range found {
+		ours[p.PID] = true
+		if s, ok := ReadStat(p.PID); ok && s.SID == r.SID && r.SID != 0 {
+			sessions[s.SID] = true
+		}
+	}
+	all := pids()
+	for more := true; more; {
+		more = false
+		for _, pid := range all {
+			if s, ok := ReadStat(pid); ok && !ours[pid] && !s.Dead() && (ours[s.Parent] || sessions[s.SID]) {
+				ours[pid], more = true, true
+				found = append(found, Process{PID: pid, Start: s.Start})
+			}
+		}
+	}
+	return found
+}
+
+func compact(ps []Process) []Process {
+	slices.SortFunc(ps, func(a, b Process) int { return a.PID - b.PID })
+	return slices.Compact(ps)
+}
+
+// members are the processes of an engine's own cgroup.
+func (r Record) members() []int {
+	if !r.ownCgroup() {
+		return nil
+	}
+	b, err := os.ReadFile(filepath.Join(r.Cgroup, "cgroup.procs"))
+	if err != nil {
+		return nil
+	}
+	var out []int
+	for _, f := range strings.Fields(string(b)) {
+		if pid, err := strconv.Atoi(f); err == nil && pid > 1 {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// Describe names a process in words: pid 4711 (python3 serve/server.py --port 8000).
+func Describe(pid int) string {
+	id := strconv.Itoa(pid)
+	what := ""
+	if b, err := os.ReadFile("/proc/" + id + "/cmdline"); err == nil {
+		what = strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " "))
+	}
+	if s, ok := ReadStat(pid); ok && what == "" {
+		what = s.Comm
+	}
+	if what == "" {
+		return "pid " + id
+	}
+	if r := []rune(strings.ToValidUTF8(what, "?")); len(r) > 120 {
+		what = string(r[:120]) + "…"
+	}
+	return "pid " + id + " (" + what + ")"
+}

@@ -1,0 +1,75 @@
+package main
+
+// What flows that are gone have left running: named by status and doctor, ended before anything is measured.
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"flow/builtins/machine"
+	"flow/builtins/owner"
+	"flow/starlark/diag"
+	"flow/workflows/record"
+)
+
+const leftFix = "the next flow run or flow resume ends it"
+
+// leftRunning is what still runs of flows that are gone, in words; nothing is ended.
+func leftRunning() ([]string, error) {
+	state, err := machine.StateDir()
+	if err != nil {
+		return nil, err
+	}
+	left, err := owner.Look(owner.Dir(state))
+	if err != nil {
+		return nil, ownerError(err)
+	}
+	words := []string{}
+	for _, l := range left {
+		words = append(words, l.String())
+	}
+	return words, nil
+}
+
+// own ends what flows that are gone have left, tells it, removes their temporary folders, and puts this
+// session on record as the owner of what it is about to start. What cannot be ended would be measured along.
+func (r *running) own(ctx context.Context) error {
+	state, err := machine.StateDir()
+	if err != nil {
+		return err
+	}
+	left, err := owner.EndLeft(ctx, owner.Dir(state))
+	var remain []string
+	for _, l := range left {
+		how := "; it was ended"
+		if len(l.Remain) > 0 {
+			how = "; it could not be ended"
+			remain = append(remain, l.Remain...)
+		}
+		r.live.Event(record.Event{Kind: "warning", Text: l.String() + how})
+	}
+	if err != nil {
+		return ownerError(err)
+	}
+	if len(remain) > 0 {
+		return &diag.Error{Kind: diag.Machine, Op: "left running", Msg: strings.Join(remain, ", ") + " cannot be ended", Fix: "end it by hand before measuring, then run this again"}
+	}
+	if r.owner, err = owner.Begin(owner.Dir(state), r.rs.ID, machine.Wall); err != nil {
+		return ownerError(err)
+	}
+	removed, err := owner.RemoveFolders("")
+	if err != nil {
+		r.live.Event(record.Event{Kind: "warning", Text: err.Error()})
+	}
+	if n := len(removed); n > 0 {
+		r.live.Event(record.Event{Kind: "note", Text: fmt.Sprintf("removed %d temporary folders of flows that are gone: %s", n, strings.Join(removed, ", "))})
+	}
+	return nil
+}
+
+// ownerError is a state folder in which nothing can be kept.
+func ownerError(err error) error {
+	return &diag.Error{Kind: diag.Machine, Op: "record of what is started", Err: err,
+		Fix: "free some disk space, or set XDG_STATE_HOME to a folder that can be written: without a record nothing is started"}
+}
