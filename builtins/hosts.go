@@ -149,7 +149,7 @@ func hostFamily() Family {
 				return &Decl[plan.HostSetting]{hostKind, h}, nil
 			},
 		}, {
-			Name: "host.gpu_clocks", Doc: "Lock the graphics clock of a GPU into a range, by nvidia-smi. The driver does not tell what was locked before, so it has to be said: flow puts back what it is told, never a guess.",
+			Name: "host.gpu_clocks", Doc: "Lock the graphics clock of a GPU into a range, by nvidia-smi. The driver has calls that lock and that unlock, and none that tells what is locked, so it has to be said: flow puts back what it is told, never a guess, and refuses what the clock of now disproves.",
 			Example: `host.gpu_clocks(1600, before = "unlocked")`, Func: gpuClocksCall,
 		}, {
 			Name: "host.cpus", Doc: "The CPUs that the engine may run on, with all that it starts. Nothing of the machine is changed.", Example: `host.cpus("0-3")`,
@@ -209,7 +209,7 @@ func gpuClocksCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "mhz", Required: true, Into: value.Int(&low), Doc: "the clock, or the lower end of the range"},
 		value.Param{Name: "to", Default: "None", Into: value.Int(&high), Doc: "the upper end; None is the same clock"},
 		value.Param{Name: "gpu", Default: `"0"`, Into: nonEmpty(&h.Target), Doc: "index or UUID"},
-		value.Param{Name: "before", Required: true, Into: nonEmpty(&before), Doc: "what holds now: \"unlocked\", or the locked range as \"MIN,MAX\""},
+		value.Param{Name: "before", Default: "None", Into: nonEmpty(&before), Doc: "what holds now, and has to be said: \"unlocked\", or \"MIN,MAX\" as nvidia-smi -lgc was given it"},
 	); err != nil {
 		return nil, err
 	}
@@ -223,6 +223,10 @@ func gpuClocksCall(c *Call) (starlark.Value, error) {
 		return nil, c.Errorf(`host.gpu_clocks(1200, 1600, before = "unlocked")`, "got %d to %d MHz, want a range", low, high)
 	}
 	h.Value = fmt.Sprintf("%d,%d", low, high)
+	if before == "" {
+		return nil, c.Errorf(fmt.Sprintf(`host.gpu_clocks(%d, %d, before = "unlocked") where nobody ran nvidia-smi -lgc since the driver was loaded, or its range as it was given, before = "1200,1600"`, low, high),
+			"what is locked now has to be said with before: the driver does not tell, and it has to be put back")
+	}
 	if before != "unlocked" {
 		if !clockRange.MatchString(before) {
 			return nil, c.Errorf(`before = "unlocked", or before = "1200,1600"`, "got before %q", before)

@@ -143,6 +143,27 @@ func (s Settings) points(h plan.HostSetting) ([]point, error) {
 	return nil, &diag.Error{Kind: diag.Bug, Op: "host setting", Msg: fmt.Sprintf("got %q, which nobody knows how to set", h.Name)}
 }
 
+// clockStep is how far above its upper end a locked clock may read: the steps of the hardware are 15 MHz.
+const clockStep = 15
+
+// disproved refuses a lock that is said to hold and cannot: the driver does not tell what is locked, but no
+// lock lets the clock stand above it. Below it proves nothing, because heat and power hold clocks down.
+func (s Settings) disproved(ctx context.Context, h plan.HostSetting) error {
+	_, most, _ := strings.Cut(h.Before, ",")
+	limit, err := strconv.Atoi(most)
+	if err != nil {
+		return missingSetting(h, fmt.Sprintf("got before %q, want MIN,MAX", h.Before), `before = "unlocked", or before = "1200,1600"`)
+	}
+	text, err := s.read(ctx, point{Read: smi(h.Target, "--query-gpu=clocks.gr", "--format=csv,noheader,nounits")})
+	if err != nil {
+		return missingSetting(h, "the clock of now cannot be read: "+err.Error(), "see what nvidia-smi says")
+	}
+	if now, err := strconv.Atoi(text); err == nil && now > limit+clockStep {
+		return missingSetting(h, fmt.Sprintf("before says that the clock is locked to %s, and it is %d MHz now", h.Before, now), `say what holds: before = "unlocked", or the range that nvidia-smi -lgc was given`)
+	}
+	return nil
+}
+
 // boost is a switch with two names: Intel's says the opposite. pyperf read one of them only and took an AMD
 // machine for quiet.
 func (s Settings) boost(h plan.HostSetting, cpu string) ([]point, error) {

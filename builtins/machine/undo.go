@@ -110,6 +110,11 @@ func (a *Applied) apply(ctx context.Context, h plan.HostSetting) (Change, error)
 	if err != nil {
 		return out, err
 	}
+	if h.Name == plan.HostGPUClocks && h.Before != "" {
+		if err := a.s.disproved(ctx, h); err != nil {
+			return out, err
+		}
+	}
 	fresh := len(a.changes)
 	var was []string
 	for _, p := range ps {
