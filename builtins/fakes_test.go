@@ -117,6 +117,10 @@ func (s *fakeSession) Note(_ context.Context, text string) error {
 	s.say("note %s", text)
 	return s.err
 }
+func (s *fakeSession) Budget(_ context.Context, b record.Budget) error {
+	s.say("budget %+v", b)
+	return s.err
+}
 func (s *fakeSession) Replaying() bool { return s.replaying }
 
 // fakeArm remembers what a body did.

@@ -23,6 +23,8 @@ type Session interface {
 	Read(ctx context.Context, sensors []string) ([]record.Sample, error)
 	WaitUntil(ctx context.Context, check plan.Check, code plan.Code, sensors []string, timeout time.Duration) (bool, error)
 	Note(ctx context.Context, text string) error
+	// Budget limits what the session's arms take together. It is no effect.
+	Budget(ctx context.Context, b record.Budget) error
 	// Replaying reports whether the next effect is answered from the journal: print stays silent then.
 	Replaying() bool
 }

@@ -98,7 +98,7 @@ func (c *Call) effect(err error) error {
 }
 
 func sessionFamily() Family {
-	return Family{"Session", "What main(session) can do. Every call is one effect: it is journaled with its result, and a resumed session gets the same result back.", []Builtin{
+	return Family{"Session", "What main(session) can do. Every call but session.budget is one effect: it is journaled with its result, and a resumed session gets the same result back.", []Builtin{
 		{
 			Name: "session.run",
 			Doc: "Runs a group and returns its record with the verdict; a list of groups gives a list. Groups that end invalid or infeasible are results too: " +
@@ -137,6 +137,13 @@ print(result.name, result.verdict, fixed(result.effect, 3))`,
 def main(session):
     session.wait_until(_quiet, timeout = "1s", needs = ["loadavg.1m"])`,
 			Func: sessionWaitUntil,
+		}, {
+			Name: "session.budget",
+			Doc: "What the arms of the session may take together. Where it is spent, or the next block would go beyond it, the session ends with exit code 4 and can be resumed: " +
+				"groups that ended keep their verdicts, and the one under way has none until it is finished. Arms of before an interruption count, so a resumed session goes on " +
+				"only when the budget was raised. This call is no effect: it may change between a run and its resume, and the latest one counts.",
+			Example: `session.budget(time = "8h", arms = 200)`,
+			Func:    sessionBudget,
 		}, {
 			Name:    "session.note",
 			Doc:     "Keeps a remark with the session.",
@@ -190,6 +197,28 @@ func sessionRun(c *Call) (starlark.Value, error) {
 		return out[0], nil
 	}
 	return frozen(out), nil
+}
+
+func sessionBudget(c *Call) (starlark.Value, error) {
+	var b record.Budget
+	var long time.Duration
+	var timed, metered, counted bool
+	if err := c.Unpack(0,
+		value.Param{Name: "time", Default: "None", Into: said(&timed, value.Duration(&long)), Doc: "of arms that ran, settling included"},
+		value.Param{Name: "energy_j", Default: "None", Into: said(&metered, value.Float(&b.Joules)), Doc: "joules: the sum of the metrics *.energy_j, which are of measured steps"},
+		value.Param{Name: "arms", Default: "None", Into: said(&counted, value.Int(&b.Arms)), Doc: "arms; warm ones, probes and those of redone blocks count"},
+	); err != nil {
+		return nil, err
+	}
+	const fix = `session.budget(time = "8h")`
+	if !timed && !metered && !counted {
+		return nil, c.Errorf(fix, "a budget of nothing: say time =, energy_j = or arms =")
+	}
+	b.Seconds = long.Seconds()
+	if timed && b.Seconds <= 0 || metered && !(b.Joules > 0) || counted && b.Arms <= 0 {
+		return nil, c.Errorf(fix, "got a budget of 0 or less, want more")
+	}
+	return starlark.None, c.effect(c.session().Budget(c.context(), b))
 }
 
 func sessionQuery(c *Call) (starlark.Value, error) {

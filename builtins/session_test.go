@@ -179,6 +179,28 @@ stack.append(my_lever)`); got[0] != `True 2 ["fast"]` {
 	}
 }
 
+func TestBudget(t *testing.T) {
+	s := &fakeSession{}
+	mustAct(t, s, `session.budget(time = "2h", energy_j = 5000, arms = 40)
+session.budget(arms = 3)`)
+	if got := strings.Join(s.calls, "; "); got != "budget {Seconds:7200 Joules:5000 Arms:40}; budget {Seconds:0 Joules:0 Arms:3}" {
+		t.Errorf("got %s", got)
+	}
+	for src, want := range map[string]string{
+		`session.budget()`:                  "a budget of nothing",
+		`session.budget(arms = 0)`:          "got a budget of 0 or less",
+		`session.budget(energy_j = -1)`:     "got a budget of 0 or less",
+		`session.budget(time = "soon")`:     `duration such as`,
+		`session.budget("8h")`:              "without a name",
+		`session.budget(time = "0s")`:       "got a budget of 0 or less",
+		`session.budget(arms = 2, hours=1)`: "hours",
+	} {
+		if _, err := act(t, &fakeSession{}, src); err == nil || !strings.Contains(diag.Format(err), want) || !strings.Contains(diag.Format(err), "fix: ") {
+			t.Errorf("%s: got %v, want %q", src, err, want)
+		}
+	}
+}
+
 func TestReadWaitNote(t *testing.T) {
 	s := &fakeSession{samples: []record.Sample{{Sensor: "a", Value: 1}, {Sensor: "b", Value: 2.5}}}
 	got := mustAct(t, s, `print(session.read("a", "b"))

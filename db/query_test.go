@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -142,6 +143,36 @@ func TestLeversByTheirOwnVerdict(t *testing.T) {
 		{"c", 1, 1, 0, 0, 0, 0},
 		{"e", 1, 0, 0, 1, 0, 0},
 	})
+}
+
+// What a session took: every arm of it, with the joules of the arm and not of its requests.
+func TestSpent(t *testing.T) {
+	d, ctx := open(t), context.Background()
+	if sp, err := d.Spent(ctx, "none"); err != nil || sp != (record.Spent{}) {
+		t.Errorf("nothing: got %+v, %v", sp, err)
+	}
+	fill(t, d, "other", 1, record.Better)
+	must(t, d.BeginSession(ctx, session("s", 0)))
+	g := group("s", "s-g", 0, nil, []record.Lever{lever("fa")})
+	must(t, d.BeginGroup(ctx, g))
+	for i := range 4 {
+		must(t, d.EndArm(ctx, armOf(g, "A", i, 100)))
+	}
+	for i, disposition := range []string{record.OK, record.Failed, record.Superseded} {
+		a := armOf(g, "A", 4+i, 100)
+		a.Disposition = disposition
+		if i == 0 {
+			a.Metrics = append(a.Metrics, record.Metric{Name: "nvml.0.energy_j", Value: ptr(120.)}, record.Metric{Name: "rapl.package-0.energy_j", Value: ptr(30.)}, record.Metric{Name: "x.energy_j_max", Value: ptr(7.)})
+			a.Requests[1].Values = append(a.Requests[1].Values, record.Metric{Name: "nvml.0.energy_j", Value: ptr(60.)})
+		}
+		must(t, d.EndArm(ctx, a))
+	}
+	sp, err := d.Spent(ctx, "s")
+	must(t, err)
+	// Seven arms of .9 s; four of the quad have no meter that measured, and failed ones need none.
+	if want := (record.Spent{Seconds: 6.3, Joules: 150, Arms: 7, Unmetered: 4}); math.Abs(sp.Seconds-want.Seconds) > 1e-9 || sp.Joules != want.Joules || sp.Arms != want.Arms || sp.Unmetered != want.Unmetered {
+		t.Errorf("got %+v, want %+v", sp, want)
+	}
 }
 
 // A champion stands on the champion that was its control: the chain's total decides, not the last step.

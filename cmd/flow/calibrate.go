@@ -214,6 +214,9 @@ func simulateOnce(ctx context.Context, w *workflow, model measure.Model, seed ui
 		Clock:   m.Clock(), Sleep: m.Sleep, Measurer: m, Recorder: kept, Journal: mem, NewID: numbered(),
 	})
 	err := w.act(ctx, session{s})
+	if kind, ok := diag.KindOf(err); ok && kind == diag.Stopped && ctx.Err() == nil {
+		err = nil // its budget is spent: what it decided until then counts
+	}
 	return kept.groups, err
 }
 

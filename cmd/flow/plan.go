@@ -83,6 +83,7 @@ type planned struct {
 	ArmsMax  int             `json:"arms_max"`
 	Seconds  *float64        `json:"seconds_max"` // nil where an engine has no history
 	Joules   *float64        `json:"joules_max"`
+	Budget   *plannedBudget  `json:"budget,omitempty"`
 	Past     []string        `json:"from_database,omitempty"` // what session.champion and session.history found there
 	Groups   []*plannedGroup `json:"groups"`
 }
@@ -135,6 +136,7 @@ func planFile(ctx context.Context, file string, params map[string]string, past [
 		for _, g := range kept.groups {
 			p.add(planGroup(g, past))
 		}
+		p.Budget = budgetOf(kept.budget, p)
 		if best == nil || p.ArmsMax > best.ArmsMax {
 			best = p
 		}
@@ -364,6 +366,9 @@ func (p *planned) text() string {
 		fmt.Fprintf(&b, ", %.3g kJ", *p.Joules/1000)
 	}
 	fmt.Fprintf(&b, ", if every group ends %s\n", p.Walk)
+	if p.Budget != nil {
+		fmt.Fprintf(&b, "  budget of the session: %s\n", strings.Join(p.Budget.Words, "; "))
+	}
 	if len(p.StandIns) > 0 {
 		fmt.Fprintf(&b, "  stand-ins for parameters without a value: %s\n", strings.Join(p.StandIns, ", "))
 	}

@@ -37,7 +37,8 @@ type beginning struct {
 	groups  []*record.Group
 	past    []*record.Group // of the database, newest first
 	digests plan.Digests
-	asked   *asked   // what the question under way is about; nil where the past is not meant (noise)
+	asked   *asked // what the question under way is about; nil where the past is not meant (noise)
+	budget  *record.Budget
 	found   []string // what the database answered, in words
 }
 
@@ -117,6 +118,12 @@ func runsOn(g *record.Group, e plan.Engine) bool {
 type planSession struct {
 	session
 	kept *beginning
+}
+
+// Budget is kept: the walk runs nothing that it could limit.
+func (s planSession) Budget(_ context.Context, b record.Budget) error {
+	s.kept.budget = &b
+	return nil
 }
 
 func (s planSession) Champion(ctx context.Context, e plan.Engine, w plan.Workload) (plan.Stack, error) {

@@ -59,7 +59,8 @@ order that cancels drift, watches the machine, throws out arms whose conditions 
 is left, and keeps everything in one SQLite file.
 
 Exit codes: 0 done, whatever the verdicts; 1 with --strict, a group ended invalid; 2 the workflow or the
-command line is wrong; 3 the machine is wrong; 4 stopped early, resumable; 70 a bug in flow.`,
+command line is wrong; 3 the machine is wrong; 4 stopped early by a signal or by the session's budget,
+resumable; 70 a bug in flow.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -312,7 +312,7 @@ func (r *running) finish(ctx context.Context, err error) error {
 		r.rs.Status, r.rs.Error = "done", ""
 	case stopped:
 		r.rs.Status, code = "stopped", diag.Stopped.ExitCode()
-		r.rs.Error = context.Cause(ctx).Error()
+		r.rs.Error = stopWords(ctx, err)
 	default:
 		r.rs.Status, code, r.rs.Error = "failed", kind.ExitCode(), err.Error()
 	}
@@ -346,6 +346,9 @@ func (r *running) finish(ctx context.Context, err error) error {
 		return endErr // there is nothing to go on with, whatever else happened
 	}
 	goOn := "flow resume " + r.db.Short(durable, r.rs.ID) + r.dbFlag()
+	if stopped && ctx.Err() == nil {
+		goOn = "a larger session.budget in the workflow, and " + goOn
+	}
 	switch {
 	case stopped && !some:
 		return &exitError{code, fmt.Sprintf("stopped (%s) before anything was measured: run it again", r.rs.Error)}
@@ -367,6 +370,18 @@ func (r *running) finish(ctx context.Context, err error) error {
 		}
 	}
 	return groupsErr
+}
+
+// stopWords is why a session stopped before its end: a signal, or its budget.
+func stopWords(ctx context.Context, err error) string {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause.Error()
+	}
+	var d *diag.Error
+	if errors.As(err, &d) {
+		return d.Msg
+	}
+	return err.Error()
 }
 
 // dbFlag is how to name the database again where it is not the default.

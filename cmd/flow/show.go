@@ -142,6 +142,9 @@ func (s *shower) session(id string) error {
 	if ses.Error != "" {
 		s.para("error: %s", ses.Error)
 	}
+	if err := s.budget(ses); err != nil {
+		return err
+	}
 	for _, n := range ses.Notes {
 		s.para("note: %s", n)
 	}

@@ -150,3 +150,27 @@ func sortedNames(m map[string]string) []string {
 	slices.Sort(out)
 	return out
 }
+
+// budget shows what a session may take, and what it took.
+func (s *shower) budget(ses *record.Session) error {
+	b := ses.Budget
+	if b == nil {
+		return nil
+	}
+	sp, err := s.d.Spent(s.ctx, ses.ID)
+	if err != nil {
+		return err
+	}
+	var words []string
+	if b.Seconds > 0 {
+		words = append(words, fmt.Sprintf("%s of %s", secondsText(sp.Seconds), secondsText(b.Seconds)))
+	}
+	if b.Joules > 0 {
+		words = append(words, fmt.Sprintf("%.0f of %.0f J", sp.Joules, b.Joules))
+	}
+	if b.Arms > 0 {
+		words = append(words, fmt.Sprintf("%d of %s", sp.Arms, countOf(b.Arms, "arm")))
+	}
+	s.para("budget: %s spent", strings.Join(words, ", "))
+	return nil
+}

@@ -99,7 +99,9 @@ func (p *past) WaitUntil(context.Context, plan.Check, plan.Code, []string, time.
 	return true, nil
 }
 func (p *past) Note(context.Context, string) error { return nil }
-func (p *past) Replaying() bool                    { return false }
+
+func (p *past) Budget(context.Context, record.Budget) error { return nil }
+func (p *past) Replaying() bool                             { return false }
 
 // addFakes gives .star tests what makes records by hand:
 //

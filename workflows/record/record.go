@@ -22,7 +22,7 @@ const (
 	Invalid     = "invalid"     // a gate failed or could not be measured
 	Failed      = "failed"      // transient: the engine died, hung, or answered garbage
 	Infeasible  = "infeasible"  // dies the same way every time
-	Interrupted = "interrupted" // a signal or a budget ended it
+	Interrupted = "interrupted" // a signal ended it
 	Superseded  = "superseded"  // its block was redone
 )
 
@@ -80,6 +80,7 @@ type Session struct {
 	OffsetEndNS   *int64            `json:"offset_end_ns,omitempty"` // and at the end: a step shows as a difference
 	Resumed       int               `json:"resumed,omitempty"`       // times resumed
 	Imported      bool              `json:"imported,omitempty"`      // came from another tool's record
+	Budget        *Budget           `json:"budget,omitempty"`        // the latest that its main set; nil is none
 	Notes         []string          `json:"notes,omitempty"`
 }
 
@@ -480,8 +481,7 @@ type Effect struct {
 	Result []byte   `json:"result,omitempty"` // JSON, as the workflow saw it
 }
 
-// Event is one line of what is going on, for people watching. Kind is a short word: session.start,
-// group.start, arm.start, arm.step, arm.end, block.end, group.end, warning, note.
+// Event is one line for people watching. Kind: session.start, group.start, arm.start, arm.step, arm.end, block.end, group.end, warning, note.
 type Event struct {
 	WallNS  int64  `json:"wall_ns"`
 	Kind    string `json:"kind"`

@@ -323,6 +323,9 @@ func (s *Session) block(ctx context.Context, r *groupRun, b int) error {
 // attempt runs the arms of a block once; it ends at the first arm that does not count, because the block
 // is redone or excluded whole.
 func (s *Session) attempt(ctx context.Context, r *groupRun, b, attempt, used int, labels []string) (bool, error) {
+	if err := s.budgetLeft(r, len(labels)); err != nil {
+		return false, err
+	}
 	var first *record.Arm
 	for slot, label := range labels {
 		a, err := s.runArm(ctx, r, armAt{label: label, block: b, slot: slot, attempt: attempt, tries: used, purpose: "measured",

@@ -47,6 +47,9 @@ func (e *EngineError) Error() string { return e.Reason }
 // runArm runs one arm and records it. A nil error with a disposition other than ok is an arm that does not
 // count; an error ends the session.
 func (s *Session) runArm(ctx context.Context, r *groupRun, at armAt) (*record.Arm, error) {
+	if err := s.budgetLeft(r, 1); err != nil {
+		return nil, err
+	}
 	side := r.plan.Sides[slices.IndexFunc(r.plan.Sides, func(x plan.Side) bool { return x.Label == at.label })]
 	a := &record.Arm{
 		ID: s.NewID(), GroupID: r.g.ID, Label: at.label, Block: at.block, Slot: at.slot, Attempt: at.attempt, Seq: len(r.g.Arms),
@@ -97,6 +100,7 @@ func (s *Session) runArm(ctx context.Context, r *groupRun, at armAt) (*record.Ar
 	if a.Disposition == record.OK || a.Disposition == record.Invalid {
 		a.Disposition, a.Reason = gate.JudgeArm(a)
 	}
+	s.spend(a)
 	if err := s.Recorder.JudgeArm(durable, a); err != nil {
 		return a, err
 	}

@@ -148,6 +148,19 @@ func (m *Memory) Query(context.Context, string, map[string]any, int) (*record.Ta
 	return &record.Table{Columns: []string{}, Rows: [][]any{}}, nil
 }
 
+// Spent adds up all arms: one session is kept.
+func (m *Memory) Spent(context.Context, string) (record.Spent, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var sp record.Spent
+	for _, arms := range m.arms {
+		for _, a := range arms {
+			Spend(&sp, a)
+		}
+	}
+	return sp, nil
+}
+
 // Event is dropped.
 func (m *Memory) Event(context.Context, string, record.Event) error { return nil }
 

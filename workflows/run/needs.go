@@ -114,6 +114,8 @@ type Recorder interface {
 	// Past gives finished groups of earlier and of this session that used the same machine, without arms'
 	// requests; newest first. Empty fields of the scope match everything.
 	Past(ctx context.Context, scope Scope) ([]*record.Group, error)
+	// Spent is what the arms of a session took so far: every attempt, also of groups that the journal was cut of.
+	Spent(ctx context.Context, session string) (record.Spent, error)
 	// Query answers SQL over the public views, read-only, at most limit rows.
 	Query(ctx context.Context, sql string, params map[string]any, limit int) (*record.Table, error)
 	Event(ctx context.Context, session string, e record.Event) error

@@ -42,6 +42,7 @@ type Session struct {
 	groups  int             // groups so far, replayed ones included
 	armsRun int             // arms so far in logical time: superseded ones do not count
 	again   map[string]bool // groups whose gates were mended: what is on record is judged again
+	spent   *record.Spent   // of the session's budget; nil without one
 	started map[string]bool // engines (by hash) that were ready once in this session
 
 	incident *incident // of an earlier group, and not over yet
