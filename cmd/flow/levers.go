@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,7 +31,8 @@ const (
 type knobs struct {
 	Binary string   `json:"binary"`
 	Flags  []flagOf `json:"flags"`
-	Env    []string `json:"env"`
+	Env    []string `json:"env"`            // names for which something speaks
+	Other  []string `json:"env_other"`      // names in capitals that may be anything
 	Help   string   `json:"help,omitempty"` // how the flags were got, or why not
 }
 
@@ -42,7 +44,7 @@ type flagOf struct {
 }
 
 func newLeversCommand(a *app) *cobra.Command {
-	var asJSON bool
+	var asJSON, all bool
 	var out string
 	cmd := &cobra.Command{
 		Use:   "levers BINARY",
@@ -50,7 +52,11 @@ func newLeversCommand(a *app) *cobra.Command {
 		Long: `levers runs BINARY --help and reads the flags from what it prints, and searches its bytes, and those of the
 libraries beside it, for names of environment variables. With -o it writes a file to begin a screen with:
 every flag and name as a lever, with a place for its value and its evidence. A name that is in no byte of a
-program is a knob that does nothing.`,
+program is a knob that does nothing.
+
+Whether a name is read from the environment cannot be seen in the bytes. Names that the help mentions, that belong
+to the family of one it mentions or to a known engine or library, or that have a word as switches do (DISABLE, CACHE,
+DEBUG) are shown; --all shows the other names in capitals as well, of which most are something else.`,
 		Example: "  flow levers ./llama-server\n  flow levers ./ds4-server -o levers.star",
 		Args:    workflowArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,6 +66,9 @@ program is a knob that does nothing.`,
 			}
 			switch {
 			case out != "":
+				if all {
+					k.Env, k.Other = slices.Sorted(slices.Values(slices.Concat(k.Env, k.Other))), nil
+				}
 				if err := os.WriteFile(out, []byte(leverFile(k)), 0o644); err != nil {
 					return &diag.Error{Kind: diag.Machine, Op: "levers", Err: err, Fix: "name another file with -o"}
 				}
@@ -68,10 +77,11 @@ program is a knob that does nothing.`,
 			case asJSON:
 				return json.NewEncoder(a.stdout).Encode(k)
 			}
-			return printKnobs(a.stdout, k)
+			return printKnobs(a.stdout, k, all)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	cmd.Flags().BoolVar(&all, "all", false, "every name in capitals, whatever speaks for it")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write a starting lever file")
 	return cmd
 }
@@ -89,18 +99,11 @@ func knobsOf(ctx context.Context, binary string) (*knobs, error) {
 	k.Flags, k.Help = parseFlags(help), how
 	names := map[string]bool{}
 	for _, file := range codeOf(path) {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		for _, n := range envNames(b) {
+		for _, n := range envNamesOf(file) {
 			names[n] = true
 		}
 	}
-	for n := range names {
-		k.Env = append(k.Env, n)
-	}
-	slices.Sort(k.Env)
+	k.Env, k.Other = likelyEnv(slices.Sorted(maps.Keys(names)), help)
 	return k, nil
 }
 
@@ -189,48 +192,7 @@ func parseFlags(help string) []flagOf {
 	return out
 }
 
-// envName is the whole of a literal that looks like an environment variable: capitals with an underscore, as
-// programs name their own. The prefixes of systems and libraries that every program has are left out.
-var (
-	envName  = regexp.MustCompile(`^[A-Z][A-Z0-9]{1,15}(?:_[A-Z0-9]{1,32}){1,8}$`)
-	envOther = regexp.MustCompile(`^(?:LC|LANG|XDG|SSL|GLIBC|GLIBCXX|CXXABI|GCC|LIBC|LD|MALLOC|TZ|POSIX|ISO|SIG|ERR|EVP|X509|PKCS|TLS|HTTP|AES|SHA|RSA|ASN1|BIO|DSA|ECDSA|OSSL|SSL3|SSL2|TLS1|UTF|IEEE|AVX|SSE|STB|STV|STT|SHT|SHF|DW|DT|PT|EF|EM|NT|O|S|E|F|AF|SO|IP|IPPROTO|TCP|UDP|AI|EAI|NI|MSG|SHUT|SOCK|PF|IFF|CLOCK|FUTEX|PROT|MAP|MADV|PR|RLIMIT|SYS)_`)
-)
-
-// envNames finds the names in the bytes of a program: literals between bytes that are no text.
-func envNames(b []byte) []string {
-	found := map[string]bool{}
-	from := -1
-	end := func(to int) {
-		if n := to - from; from >= 0 && n >= 5 && n <= 80 {
-			if s := b[from:to]; envName.Match(s) && !envOther.Match(s) {
-				found[string(s)] = true
-			}
-		}
-		from = -1
-	}
-	for i, c := range b {
-		text := c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
-		switch {
-		case text && from < 0 && (i == 0 || b[i-1] < ' ' || b[i-1] > '~'):
-			from = i
-		case !text && from >= 0:
-			if c < ' ' || c > '~' {
-				end(i)
-			} else {
-				from = -1 // a part of a longer text
-			}
-		}
-	}
-	end(len(b))
-	out := make([]string, 0, len(found))
-	for n := range found {
-		out = append(out, n)
-	}
-	slices.Sort(out)
-	return out
-}
-
-func printKnobs(w io.Writer, k *knobs) error {
+func printKnobs(w io.Writer, k *knobs, all bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nflags (%s)\n", k.Binary, k.Help)
 	for _, f := range k.Flags {
@@ -239,6 +201,15 @@ func printKnobs(w io.Writer, k *knobs) error {
 	fmt.Fprintf(&b, "\nenvironment names in its bytes\n")
 	for _, n := range k.Env {
 		fmt.Fprintf(&b, "  %s\n", n)
+	}
+	switch {
+	case all && len(k.Other) > 0:
+		fmt.Fprintf(&b, "\nother names in capitals\n")
+		for _, n := range k.Other {
+			fmt.Fprintf(&b, "  %s\n", n)
+		}
+	case len(k.Other) > 0:
+		fmt.Fprintf(&b, "\n%d more names in capitals, of which most are no variables: --all\n", len(k.Other))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -45,6 +45,41 @@ func TestEnvNames(t *testing.T) {
 	}
 }
 
+// What speaks for a name: the help, the family of a name in it, a known library, a switch's word after a prefix.
+func TestLikelyEnv(t *testing.T) {
+	help := "-t, --threads N   threads\n   (env: ENG_ARG_THREADS)\n  a Q4_K_M model\n"
+	names := []string{"ADD_REL_POS", "ENABLE_STAT4", "ENG_ARG_THREADS", "ENG_BATCH", "GGML_OP_OFFLOAD_MIN_BATCH", "MY_CACHE_SLOTS", "NO_COLOR", "Q4_K_M", "SOFT_MAX_BACK", "X1_ROWS_MAX"}
+	likely, other := likelyEnv(names, help)
+	if want := []string{"ENG_ARG_THREADS", "ENG_BATCH", "GGML_OP_OFFLOAD_MIN_BATCH", "MY_CACHE_SLOTS", "NO_COLOR", "X1_ROWS_MAX"}; !slices.Equal(likely, want) {
+		t.Errorf("likely: got %q, want %q", likely, want)
+	}
+	if want := []string{"ADD_REL_POS", "ENABLE_STAT4", "Q4_K_M", "SOFT_MAX_BACK"}; !slices.Equal(other, want) {
+		t.Errorf("other: got %q, want %q", other, want)
+	}
+}
+
+// Of a real binary only the data is read: compilers put the beginnings of literals into instructions, with bytes
+// of code behind them that read as letters. The binary is this test's own.
+func TestEnvNamesOfARealBinary(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofData, ofAll := envNamesOf(exe), envNames(whole)
+	if len(ofData) == 0 || !slices.Contains(ofData, "ENGINE_CACHE_SLOTS") {
+		t.Errorf("got %q in the data, want ENGINE_CACHE_SLOTS of this file among them", ofData)
+	}
+	for _, n := range ofData {
+		if !slices.Contains(ofAll, n) {
+			t.Errorf("%s is in the data and not in the bytes", n)
+		}
+	}
+}
+
 func FuzzParseFlags(f *testing.F) {
 	f.Add(someHelp)
 	f.Add("-a,-b,--c=D e\n\t--x\n")
