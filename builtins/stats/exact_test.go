@@ -125,7 +125,7 @@ func TestSection34Attainability(t *testing.T) {
 		near(t, "t.975", TQuantile(.975, float64(c.n-1)), c.t975, 6e-5)
 		near(t, "half-width", TQuantile(.975, float64(c.n-1))/math.Sqrt(float64(c.n)), c.half, 6e-4)
 		mde, _ := MDE(1/float64(c.n), float64(c.n-1), .05, .8)
-		near(t, "MDE", mde, c.mde, .01*c.mde)
+		near(t, "MDE", mde, c.mde, 6e-4+1e-3*c.mde) // its table of s/σ is good to three digits
 	}
 	if MinPairs(.05) != 6 || MinPairs(.0025) != 10 { // section 3.8: twenty levers under Holm
 		t.Errorf("got %d and %d pairs, want 6 and 10", MinPairs(.05), MinPairs(.0025))

@@ -24,6 +24,11 @@ func TestSection38Corrections(t *testing.T) {
 	p := []float64{.001, .008, .039, .041, .9}
 	nearAll(t, "Holm", Holm(p), []float64{.005, .032, .117, .117, .9}, 1e-12) // 5·.001, 4·.008, 3·.039, not less, 1·.9
 	nearAll(t, "BH", BH(p), []float64{.005, .020, .05125, .05125, .9}, 1e-12) // 5·.001, 5/2·.008, (5/4·.041), 5/4·.041, .9
+	for name, adjusted := range map[string][]float64{"Holm": Holm(p), "BH": BH(p)} {
+		if adjusted[1] > .05 || adjusted[2] <= .05 {
+			t.Errorf("%s rejects other than the first two: %v", name, adjusted)
+		}
+	}
 	// Any order gives each its own.
 	q := []float64{.9, .041, .001, .039, .008}
 	nearAll(t, "Holm in another order", Holm(q), []float64{.9, .117, .005, .117, .032}, 1e-12)
@@ -75,8 +80,8 @@ func TestSection38FamilyErrors(t *testing.T) {
 			holm++
 		}
 	}
-	near(t, "BH", float64(bh)/runs, .05, .006)
-	near(t, "Holm", float64(holm)/runs, Sidak(1, .0489), .006) // 1−(1−.05/12)¹² = .0489
+	nearRate(t, "BH", float64(bh)/runs, runs, .05, exactly, 0)
+	nearRate(t, "Holm", float64(holm)/runs, runs, FamilyError(12, .05/12), exactly, 0) // 1−(1−.05/12)¹² = .0489
 }
 
 // Section 3.7, rule 5: the e-process of signs.

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -193,7 +194,7 @@ func TestSection34BootstrapCoverage(t *testing.T) {
 				hit++
 			}
 		}
-		near(t, "coverage", float64(hit)/runs, want, 4*math.Sqrt(want*(1-want)/runs)+.005)
+		nearRate(t, fmt.Sprintf("%d values", n), float64(hit)/runs, runs, want, 4000, .01)
 	}
 }
 
@@ -238,8 +239,8 @@ func TestSection37GroupSequentialT(t *testing.T) {
 			}
 		}
 	}
-	near(t, "Pocock", float64(hits[0])/float64(runs), .0525, 4*math.Sqrt(.05/float64(runs)))
-	near(t, "O'Brien-Fleming", float64(hits[1])/float64(runs), .0522, 4*math.Sqrt(.05/float64(runs)))
+	nearRate(t, "Pocock", float64(hits[0])/float64(runs), runs, .0525, 400_000, .0001)
+	nearRate(t, "O'Brien-Fleming", float64(hits[1])/float64(runs), runs, .0522, 400_000, .0001)
 	near(t, "Pocock p of three looks", PocockP(3), .0221, 5e-5)
 }
 
@@ -294,9 +295,14 @@ func TestSection373Simulated(t *testing.T) {
 				hits++
 			}
 		}
-		near(t, "stopped", float64(hits)/float64(runs), c.rate, 4*math.Sqrt(math.Max(c.rate*(1-c.rate), .002)/float64(runs))+.005)
-		if c.mean > 0 {
-			near(t, "pairs", float64(used)/float64(runs), c.mean, .1)
+		what := fmt.Sprintf("g = %g, effect %g sd", c.g, c.effect)
+		step := .001
+		if c.effect > 0 {
+			step = .01
+		}
+		nearRate(t, what+": stopped", float64(hits)/float64(runs), runs, c.rate, 40_000, step)
+		if c.mean > 0 { // half a unit of the last digit, and four standard errors of a mean whose sd is 2 at most
+			near(t, what+": pairs", float64(used)/float64(runs), c.mean, .05+4*2/math.Sqrt(float64(runs)))
 		}
 	}
 }
