@@ -58,10 +58,11 @@ func manyBuiltins() []Builtin {
 			}
 			return frozen(out), nil
 		}),
-		exact("sign_test", "Sign test: assumes nothing but that no effect leaves both signs equally likely. Zeros are dropped. Fields p, n, positive, zeros, why (None, or why there is no p).", stats.SignTest),
-		exact("sign_flip", "Sign-flip test: exact when a coin drew each block's orientation. All assignments of signs are enumerated, up to 20 differences. Fields as of sign_test.", stats.SignFlip),
+		exact("sign_test", "Sign test: assumes nothing but that no effect leaves both signs equally likely. Zeros are dropped. Fields p, n (how many are not 0: the effective number), positive, zeros, why (None, or why there is no p).", stats.SignTest),
+		exact("sign_flip", "Sign-flip test: exact when a coin drew each block's orientation. All assignments of signs are enumerated, up to 20 differences that are not 0. A zero is the same under both signs and counts as half a flip, so that p is that of the others. Fields as of sign_test.", stats.SignFlip),
 		exact("signed_rank", "Wilcoxon's signed-rank test, exact for any ties; zeros are dropped. Fields as of sign_test.", stats.SignedRank),
 		statsBuiltin("hodges_lehmann", "Where differences lie, without a distribution: fields estimate, low, high, coverage (exact), why. Fewer than six differences have no interval at 95 %, and why says so.", `stats.hodges_lehmann([2.1, 1.9, 1.5, 2.4, 1.5, 0.8]).low`, hodgesLehmann),
+		statsBuiltin("median_interval", "The interval of a median from order statistics, which assumes no distribution: fields median, low, high, coverage (exact), why. An end is None where no value seen can be it: fewer than six values have no two ends at 95 %, and why says so.", `stats.median_interval([100.0, 101.0, 99.5, 100.2, 100.8, 100.4]).high`, medianInterval),
 		statsBuiltin("shrink", "Effects moved towards their mean, the more the noisier they are: what the best of many can be expected to keep. A list of structs with mean and sd, None for fewer than three effects.", `stats.shrink([0.05, 0.021, 0.018, 0.009], se = [0.01, 0.01, 0.01, 0.01])`, shrinkCall),
 		statsBuiltin("expected_gain", "E[(δ − above)⁺] of an effect known as mean ± sd: what it can be expected to bring beyond `above`.", `stats.expected_gain(mean = 0.01, sd = 0.02, above = 0.005)`, func(c *Call) (starlark.Value, error) {
 			var mean, sd, above float64
@@ -180,6 +181,34 @@ func hodgesLehmann(c *Call) (starlark.Value, error) {
 		value.Field{Name: "high", Value: bound(s.High)},
 		value.Field{Name: "coverage", Value: bound(s.Coverage)},
 		value.Field{Name: "why", Value: textOrNone(s.Why)},
+	), nil
+}
+
+func medianInterval(c *Call) (starlark.Value, error) {
+	var x []float64
+	level := .95
+	if err := c.Unpack(1, numbers("values", &x, "as measured, one for each arm"), value.Param{Name: "level", Default: "0.95", Into: value.Float(&level), Doc: "coverage asked for"}); err != nil {
+		return nil, err
+	}
+	if !(level > 0 && level < 1) {
+		return nil, c.Errorf("stats.median_interval(values, level = 0.95)", "got level %v, want between 0 and 1", level)
+	}
+	r, ok := stats.MedianInterval(x, level)
+	if !ok {
+		return starlark.None, nil
+	}
+	end := func(x *float64) starlark.Value {
+		if x == nil {
+			return starlark.None
+		}
+		return finiteOrNone(*x)
+	}
+	return value.NewStruct("median_interval",
+		value.Field{Name: "median", Value: finiteOrNone(r.Median)},
+		value.Field{Name: "low", Value: end(r.Low)},
+		value.Field{Name: "high", Value: end(r.High)},
+		value.Field{Name: "coverage", Value: finiteOrNone(r.Coverage)},
+		value.Field{Name: "why", Value: textOrNone(r.Why)},
 	), nil
 }
 

@@ -40,8 +40,8 @@ func Attainable(n int, level float64) string {
 // Exact is the result of an exact test.
 type Exact struct {
 	P    float64 // two-sided
-	N    int     // differences that speak: zeros are left out
-	Zero int     // how many were left out
+	N    int     // the effective number: differences that are not 0
+	Zero int     // how many are 0
 	K    int     // positive ones
 	Stat float64 // sum of signed values or ranks; K for the sign test
 	Why  string  // why there is no P; "" when there is one
@@ -91,8 +91,11 @@ func lchoose(n, k int) float64 {
 const maxFlips = 20
 
 // SignFlip is the share of all 2ⁿ assignments of signs whose sum is at least as far from 0: exact by design
-// when a coin drew each block's orientation. A zero is the same under both signs and counts as neither.
-// Above 20 differences nothing is enumerated, and Why says so. Not valid at any look.
+// when a coin drew each block's orientation. A zero counts as half a flip: both of its signs give the same sum, so
+// that each of the two stands for half an assignment. The 2ⁿ assignments of all n differences then weigh as much as
+// the 2ᴺ of the N that are not 0, and p is theirs. N is the effective number: no p is below 2/2ᴺ, however many
+// zeros stand beside.
+// Above 20 differences that are not 0 nothing is enumerated, and Why says so. Not valid at any look.
 func SignFlip(d []float64) Exact {
 	x, e := nonzero(d)
 	scale := 0.0
@@ -200,6 +203,43 @@ func midranks(x []float64) []int {
 		i = j
 	}
 	return ranks
+}
+
+// MedianRange is an interval of the median from order statistics: what it has for ends are values that were seen.
+type MedianRange struct {
+	Median    float64
+	Low, High *float64 // nil: unbounded, since no value seen can be the end
+	Coverage  float64  // exact, at least the level asked for
+	Why       string   // why an end is unbounded; "" when none is
+}
+
+// MedianInterval is the interval of the median that assumes no distribution. From six values on (at 95 %) it is
+// symmetric and inverts the sign test: the narrowest whose coverage is at least level. With fewer none is bounded on
+// both sides. Then it ends at the largest value where that alone covers enough, as for five values with
+// 1 − 2⁻⁵ = 97 %, and its lower end is open; else both are. ok is false for no values. Not valid at any look.
+func MedianInterval(x []float64, level float64) (r MedianRange, ok bool) {
+	n := len(x)
+	if n == 0 || !(level > 0 && level < 1) {
+		return r, false
+	}
+	s := slices.Clone(x)
+	slices.Sort(s)
+	r = MedianRange{Median: Median(s), Coverage: 1, Why: Attainable(n, level)}
+	if r.Why != "" {
+		if one := 1 - math.Exp2(-float64(n)); one >= level {
+			r.High, r.Coverage = &s[n-1], one
+		}
+		return r, true
+	}
+	tail := 0.0
+	for k := 1; k <= (n+1)/2; k++ { // from the k-th smallest to the k-th largest
+		tail += math.Exp(lchoose(n, k-1) - float64(n)*math.Ln2)
+		if 1-2*tail < level-1e-12 {
+			break
+		}
+		r.Low, r.High, r.Coverage = &s[k-1], &s[n-k], 1-2*tail
+	}
+	return r, true
 }
 
 // Shift is the Hodges-Lehmann estimate of where differences lie.

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -219,6 +220,131 @@ func make21() []float64 {
 		d[i] = float64(i + 1)
 	}
 	return d
+}
+
+// Section 3.4: zeros are dropped for the sign test and are half a flip each for the sign-flip test, whose p is found
+// here by going through all assignments of all differences, zeros among them.
+func TestSection34Zeros(t *testing.T) {
+	for _, c := range []struct {
+		d        []float64
+		eff      int
+		flip, by float64 // p of the flips, of the signs
+	}{
+		{[]float64{2.1, 1.9, 1.5, 2.4, 1.5, 0}, 5, .0625, .0625},           // 2/2⁵, not 2/2⁶
+		{[]float64{2.1, 1.9, -.4, 2.4, 0, 1.5, .3, 0}, 6, .09375, .21875},  // the six of 3.3: 6 and 2·7 of 64
+		{[]float64{0, 1, 0, -1, 0}, 2, 1, 1},                               // a sum of 0: every assignment is as far
+		{[]float64{0, 0, 3}, 1, 1, 1},                                      // 2/2
+		{[]float64{-1, 2, 4, 8, 0, 16, 32, 0, 64, 128}, 8, .015625, .0703}, // 253 and 255 of 255, either way: 4 of 256; 2·(8+1)/2⁸
+	} {
+		flip, by := SignFlip(c.d), SignTest(c.d)
+		near(t, "flips", flip.P, c.flip, 1e-12)
+		near(t, "signs", by.P, c.by, 5e-5)
+		if flip.N != c.eff || by.N != c.eff || flip.N+flip.Zero != len(c.d) || flip.P < MinP(flip.N) {
+			t.Errorf("%v: flips %+v, signs %+v, want %d effective differences", c.d, flip, by, c.eff)
+		}
+		var sum, hits, all float64
+		for _, v := range c.d {
+			sum += v
+		}
+		for signs := range 1 << len(c.d) {
+			weight, s := 1.0, 0.0
+			for i, v := range c.d {
+				if v == 0 {
+					weight /= 2
+				}
+				if signs>>i&1 == 1 {
+					v = -v
+				}
+				s += v
+			}
+			all += weight
+			if math.Abs(s) >= math.Abs(sum)-1e-9 {
+				hits += weight
+			}
+		}
+		near(t, "weight of all assignments", all, math.Exp2(float64(c.eff)), 1e-12)
+		near(t, "enumerated", flip.P, hits/all, 1e-12)
+	}
+}
+
+// Section 3.3: the interval of the median at n = 5 is [−∞, 101] and takes six values to have two ends.
+func TestSection33MedianInterval(t *testing.T) {
+	text := func(r MedianRange) string {
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	a := []float64{100.0, 101.0, 99.5, 100.2, 100.8}
+	five, ok := MedianInterval(a, .95)
+	if !ok || five.Low != nil || five.High == nil || *five.High != 101 || five.Median != 100.2 ||
+		five.Why != "cannot reach 95 % without normality; n >= 6 needed" || a[1] != 101 {
+		t.Errorf("five values: %s", text(five))
+	}
+	near(t, "coverage of one end, 1 − 1/32", five.Coverage, .96875, 1e-15)
+	if got := text(five); !strings.Contains(got, `"Low":null,"High":101`) {
+		t.Error(got)
+	}
+	// Ends of n values, and what they cover: the k-th smallest and largest leave 2·Σ_{i<k} C(n,i)/2ⁿ.
+	for _, c := range []struct {
+		n     int
+		level float64
+		k     int // 0: none
+		open  bool
+		cover float64
+	}{
+		{1, .95, 0, false, 1}, {2, .95, 0, false, 1}, {4, .95, 0, false, 1},
+		{5, .95, 0, true, .96875},
+		{6, .95, 1, false, 1 - 2./64}, {7, .95, 1, false, 1 - 2./128}, {8, .95, 1, false, 1 - 2./256},
+		{9, .95, 2, false, 1 - 20./512}, {10, .95, 2, false, 1 - 22./1024}, {20, .95, 6, false, .958610534668},
+		{5, .90, 1, false, 1 - 2./32}, {2, .5, 1, false, .5}, {1, .5, 0, true, .5},
+	} {
+		x := make([]float64, c.n)
+		for i := range x {
+			x[i] = float64(c.n - i)
+		}
+		r, ok := MedianInterval(x, c.level)
+		if !ok || (r.Low != nil) != (c.k > 0) || (r.High != nil) != (c.k > 0 || c.open) || (r.Why == "") != (c.k > 0) {
+			t.Fatalf("%d values at %v: %s", c.n, c.level, text(r))
+		}
+		near(t, "coverage", r.Coverage, c.cover, 1e-9)
+		if c.k > 0 && (*r.Low != float64(c.k) || *r.High != float64(c.n+1-c.k)) {
+			t.Errorf("%d values at %v: %s, want from %d", c.n, c.level, text(r), c.k)
+		}
+	}
+	for _, bad := range []struct {
+		x     []float64
+		level float64
+	}{{nil, .95}, {a, 0}, {a, 1}, {a, math.NaN()}} {
+		if _, ok := MedianInterval(bad.x, bad.level); ok {
+			t.Errorf("an interval of %v at %v", bad.x, bad.level)
+		}
+	}
+}
+
+// It inverts the sign test: a value outside is one that the signs of the differences to it speak against.
+func TestMedianIntervalInvertsSignTest(t *testing.T) {
+	r := rand.New(rand.NewPCG(33, 33))
+	for range 300 {
+		x := make([]float64, 6+r.IntN(9))
+		for i := range x {
+			x[i] = r.NormFloat64()
+		}
+		m, _ := MedianInterval(x, .95)
+		for _, c := range []struct {
+			at   float64
+			hold bool
+		}{{*m.Low + 1e-9, true}, {*m.High - 1e-9, true}, {*m.Low - 1e-9, false}, {*m.High + 1e-9, false}} {
+			d := make([]float64, len(x))
+			for i := range x {
+				d[i] = x[i] - c.at
+			}
+			if p := SignTest(d).P; (p > .05) != c.hold {
+				t.Fatalf("%v in [%v, %v]: p %v", c.at, *m.Low, *m.High, p)
+			}
+		}
+	}
 }
 
 // Properties: signs turned turn nothing but the sign; a scale changes no p; order does not matter.

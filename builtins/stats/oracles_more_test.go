@@ -135,13 +135,6 @@ func TestSection32And33MannWhitney(t *testing.T) {
 	}
 }
 
-// Section 3.3: five values have no order-statistic interval of the median at 95 %, six do: 1 − 2/2ⁿ.
-func TestSection33MedianNeedsSix(t *testing.T) {
-	if MaxCoverage(5) >= .95 || MaxCoverage(6) < .95 || MinPairs(.05) != 6 {
-		t.Errorf("coverage %v of five, %v of six, %d needed", MaxCoverage(5), MaxCoverage(6), MinPairs(.05))
-	}
-}
-
 // Section 3.4: the smallest effect by the z formula, which is wrong: (1.96 + .8416)/√n.
 func TestSection34ZFormula(t *testing.T) {
 	for i, want := range []float64{1.98, 1.62, 1.40, 1.25, 1.14, 1.06, .99, .93, .89} {
