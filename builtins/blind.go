@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.starlark.net/starlark"
-
 	"flow/starlark/diag"
 	"flow/workflows/plan"
 	"flow/workflows/record"
@@ -30,6 +28,15 @@ func blindName(s plan.Stop) string {
 	return s.Name
 }
 
+// A blind stop may know what ran and how it was disposed of, and what all arms took together. Everything that
+// differs between the sides because of a lever is a result, whatever it is called: a metric, a text, a log, and as
+// much the time that an arm took. A function keeps nothing from one call to the next, so totals tell it no difference.
+var blindArm = []string{"id", "group_id", "group", "label", "side", "levers", "changes_output", "index", "seq", "block", "slot", "attempt", "purpose",
+	"disposition", "reason", "findings", "neighbours", "attached", "host", "host_why"}
+
+// blindFinding is what of a gate's finding it may know: observed and reason hold figures.
+var blindFinding = []string{"gate", "phase", "scope", "required", "outcome"}
+
 // hides refuses fields by their names.
 func (w view) hides(of string, fields ...string) func(string) error {
 	return func(name string) error {
@@ -40,31 +47,28 @@ func (w view) hides(of string, fields ...string) func(string) error {
 	}
 }
 
-// look refuses a metric to a blind stop. Energy is what budgets are made of, and may be read unless the
-// verdict is about it.
-func (w view) look(g *record.Group, name, what string) error {
-	if w.blind == "" || strings.HasSuffix(name, ".energy_j") && (g == nil || g.Primary != name) {
-		return nil
-	}
-	return peeked(w.blind, what)
-}
-
-// metric is the record of one, without its numbers where the stop may not look.
-func (w view) metric(env *Env, g *record.Group, m record.Metric) starlark.Value {
-	err := w.look(g, m.Name, "the metric "+m.Name+" of an arm")
-	if err != nil {
-		m.Value, m.Withheld, m.Why = nil, nil, ""
-	}
-	f := newFact(env, "metric", m)
-	if err != nil {
-		f.hide = func(name string) error {
-			if name == "value" || name == "withheld" || name == "why" {
-				return err
-			}
+// shows refuses all fields but these. Names that do not exist get the usual error.
+func (w view) shows(of string, exists func() []string, fields []string) func(string) error {
+	return func(name string) error {
+		if slices.Contains(fields, name) || !slices.Contains(exists(), name) {
 			return nil
 		}
+		return peeked(w.blind, "."+name+" of "+of)
 	}
-	return f
+}
+
+// sample refuses samples to a blind stop, but for how the machine is: levels of the latest arm.
+func (w view) sample(a *record.Arm, g *record.Group, method, step string) error {
+	if w.blind == "" {
+		return nil
+	}
+	switch {
+	case method == "growth" || method == "sensor" || step != "":
+		return peeked(w.blind, "."+method+"() of an arm, which tells how long it took")
+	case g != nil && len(g.Arms) > 0 && g.Arms[len(g.Arms)-1] != a:
+		return peeked(w.blind, "sensors of an arm that is not the latest")
+	}
+	return nil
 }
 
 func peeked(stop, what string) error {

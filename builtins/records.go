@@ -107,8 +107,8 @@ func metricArg(c *Call) (*record.Metric, error) {
 		return nil, err
 	}
 	r := c.Recv.(*armRecord)
-	if err := r.look(r.a.Group, name, "its metric "+name); err != nil {
-		return nil, err
+	if r.blind != "" {
+		return nil, peeked(r.blind, "the metric "+name+" of an arm")
 	}
 	a := r.a
 	for i, m := range a.Metrics {
@@ -165,6 +165,9 @@ func samplesArg(c *Call) ([]record.Sample, error) {
 	if !r.samples {
 		return nil, c.Errorf(`session.query("select * from samples where arm_id = :arm", arm = arm.id)`, "a result holds no samples")
 	}
+	if err := r.view.sample(r.a, r.group, strings.TrimPrefix(c.Name, "record."), step); err != nil {
+		return nil, err
+	}
 	var out []record.Sample
 	for _, s := range r.a.Samples {
 		if s.Sensor == name && (step == "" || slices.ContainsFunc(r.a.Steps, func(p record.Step) bool {
@@ -188,8 +191,9 @@ func samplesArg(c *Call) ([]record.Sample, error) {
 // armRecord is an arm's record.
 type armRecord struct {
 	*fact
-	a   *record.Arm
-	env *Env
+	a     *record.Arm
+	group *record.Group // it belongs to; nil where it is not known
+	env   *Env
 	view
 }
 
@@ -199,7 +203,7 @@ func newArmRecord(env *Env, a *record.Arm) *armRecord {
 }
 
 func armOf(env *Env, a *record.Arm, g *record.Group, w view) *armRecord {
-	r := &armRecord{fact: newFact(env, "arm", a), a: a, env: env, view: w}
+	r := &armRecord{fact: newFact(env, "arm", a), a: a, group: g, env: env, view: w}
 	r.shown = fmt.Sprintf("%d, side %s, %s", a.Seq, a.Label, or(a.Disposition, "not judged"))
 	side := sideOf(g, a.Label)
 	r.more = map[string]func() starlark.Value{
@@ -221,11 +225,14 @@ func armOf(env *Env, a *record.Arm, g *record.Group, w view) *armRecord {
 		},
 	}
 	if w.blind != "" {
-		r.hide = w.hides("an arm", "requests", "log", "load")
-		r.more["metrics"] = func() starlark.Value {
-			out := make([]starlark.Value, len(a.Metrics))
-			for i := range a.Metrics {
-				out[i] = w.metric(env, g, a.Metrics[i])
+		r.hide = w.shows("an arm", r.fact.AttrNames, blindArm)
+		r.more["findings"] = func() starlark.Value {
+			out := make([]starlark.Value, len(a.Findings))
+			for i := range a.Findings {
+				f := newFact(env, "finding", &a.Findings[i])
+				f.shown = a.Findings[i].Gate + ", " + a.Findings[i].Outcome
+				f.hide = w.shows("a finding", f.AttrNames, blindFinding)
+				out[i] = f
 			}
 			return frozen(out)
 		}
@@ -292,9 +299,16 @@ type groupRecord struct {
 func newGroupRecord(env *Env, g *record.Group, w view) *groupRecord {
 	r := &groupRecord{fact: newFact(env, "group", g), g: g}
 	if w.blind != "" {
-		r.hide = w.hides("the group", "effect", "low", "high", "comparisons", "verdict", "reason")
+		hidden := []string{"effect", "low", "high", "comparisons", "verdict", "reason", "warnings"}
+		if strings.HasSuffix(g.Primary, energyMetric) {
+			hidden = append(hidden, "energy_j")
+		}
+		r.hide = w.hides("the group", hidden...)
 	}
 	r.shown = fmt.Sprintf("%q, %s", g.Name, or(g.Verdict, "under way"))
+	if w.blind != "" {
+		r.shown = fmt.Sprintf("%q, under way", g.Name)
+	}
 	first := firstComparison(g)
 	estimate := func(pick func(*record.Estimate) starlark.Value) func() starlark.Value {
 		return func() starlark.Value { return ofEstimate(first, pick) }
@@ -323,11 +337,39 @@ func newGroupRecord(env *Env, g *record.Group, w view) *groupRecord {
 		},
 		"levers": func() starlark.Value { return texts(groupLevers(g)) },
 		"blocks": func() starlark.Value { return starlark.MakeInt(blocksDone(g)) },
-		"effect": estimate(func(e *record.Estimate) starlark.Value { return starlark.Float(e.Effect) }),
-		"low":    estimate(func(e *record.Estimate) starlark.Value { return floatOrNone(e.Low) }),
-		"high":   estimate(func(e *record.Estimate) starlark.Value { return floatOrNone(e.High) }),
+		"seconds": func() starlark.Value {
+			ns := int64(0)
+			for _, a := range g.Arms {
+				ns += a.MonoEndNS - a.MonoStartNS
+			}
+			return starlark.Float(float64(ns) / 1e9)
+		},
+		"energy_j": func() starlark.Value { return floatOrNone(energyOf(g)) },
+		"effect":   estimate(func(e *record.Estimate) starlark.Value { return starlark.Float(e.Effect) }),
+		"low":      estimate(func(e *record.Estimate) starlark.Value { return floatOrNone(e.Low) }),
+		"high":     estimate(func(e *record.Estimate) starlark.Value { return floatOrNone(e.High) }),
 	}
 	return r
+}
+
+// energyMetric is how metrics of energy end.
+const energyMetric = ".energy_j"
+
+// energyOf is the joules of all arms, nil where a measured one that counts has none.
+func energyOf(g *record.Group) *float64 {
+	sum := 0.0
+	for _, a := range g.Arms {
+		metered := false
+		for i := range a.Metrics {
+			if m := &a.Metrics[i]; strings.HasSuffix(m.Name, energyMetric) && m.Value != nil {
+				sum, metered = sum+*m.Value, true
+			}
+		}
+		if !metered && a.Purpose == "measured" && a.Disposition == record.OK {
+			return nil
+		}
+	}
+	return &sum
 }
 
 // firstComparison is the first on the primary metric.

@@ -5,6 +5,7 @@ package builtins
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"go.starlark.net/starlark"
 
@@ -33,8 +34,9 @@ func stopFamily() Family {
 		Name: "stop",
 		Doc: "A condition that ends a group early. Its check gets the record of the group after each block and returns a reason to end it, or None. " +
 			"A check that looks at results must say sequential = True, so that intervals pay for the looks; what is not valid at every look raises. " +
-			"Without it effect, low, high, comparisons, verdict and reason of the group raise, and so do requests, log, load and the metrics of its arms, " +
-			"but for *.energy_j, which budgets need (unless it is the primary metric). Arms, blocks, dispositions, times and sensors may always be read.",
+			"Without it the check is blind to results and to what tells them: effect, low, high, comparisons, verdict, reason and warnings of the group raise, and so does everything of an arm but " +
+			"what ran and how it was disposed of: " + strings.Join(blindArm, ", ") + ". How long each arm took, its metrics, log, requests and steps are results too. " +
+			"group.seconds and group.energy_j are what all arms took together (the latter raises where energy is the primary metric); of sensors, first, last, min, max and mean of the latest arm may be read.",
 		Example: `def _enough(group):
     return "four arms are enough" if len(group.arms) >= 4 else None
 
