@@ -2,38 +2,175 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// An example of the manual that is a whole workflow passes flow check as it is pasted.
-func TestDocumentExamples(t *testing.T) {
-	whole := 0
+// example is one block of Starlark of the manual or of README.md.
+type example struct {
+	page  string
+	n     int
+	text  string
+	whole bool // a file that can be pasted
+}
+
+// docExamples are those of the pages that people wrote: what builtins and the library say of themselves is run elsewhere
+// (TestEveryExampleRuns, and the signatures of the library are its functions).
+func docExamples(t *testing.T) []example {
+	t.Helper()
+	texts := map[string]string{}
 	for _, page := range pages() {
-		text, err := docFS.ReadFile("doc/" + page + ".md")
+		b, err := docFS.ReadFile("doc/" + page + ".md")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, block := range strings.Split(string(text), "\n```python\n")[1:] {
+		texts[page] = string(b)
+	}
+	delete(texts, "builtins")
+	delete(texts, "library")
+	b, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts["README"] = string(b)
+	var out []example
+	for _, page := range slices.Sorted(maps.Keys(texts)) {
+		for i, block := range strings.Split("\n"+texts[page], "\n```python\n")[1:] {
 			block, _, _ = strings.Cut(block, "\n```")
-			if !strings.Contains(block, "def main(") || !strings.Contains(block, "load(") {
-				continue
-			}
-			whole++
-			file := filepath.Join(t.TempDir(), fmt.Sprintf("%s%d.star", page, i))
-			if err := os.WriteFile(file, []byte(block+"\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if code, _, errs := flowCommand(t, "none.db", "", "check", file); code != 0 {
-				t.Errorf("flow doc %s, example %d:\n%s\n%s", page, i+1, errs, block)
-			}
+			out = append(out, example{page, i + 1, block, strings.Contains(block, "def main(") && strings.Contains(block, "load(")})
 		}
 	}
-	if whole == 0 {
-		t.Error("the manual has no whole example")
+	return out
+}
+
+// around makes a file of a fragment: with the names that the pages use, a main where the fragment has none, and
+// something in place of what it leaves out.
+func (e example) around() string {
+	text := e.text
+	for _, c := range [][2]string{ // what stands for …, longest first
+		{`group("g", …,`, `group("g", sides = both, workload = work, gates = gates,`},
+		{`sides = {…}`, `sides = both, workload = work, gates = gates`}, {`sides = …`, `sides = both, workload = work, gates = gates`},
+		{`command = […]`, `command = ["/bin/true"]`},
+	} {
+		text = strings.ReplaceAll(text, c[0], c[1])
 	}
+	const before = `load("@flow//engines/sim.star", "sim_lever", "sim_server")
+load("@flow//gates.star", "counts_agree")
+load("@flow//screens.star", "screen")
+`
+	const names = `
+sim = sim_server(levers = {"fast": "+20%"})
+fast = sim_lever("fast")
+work = workload(prompt = "Tell me about rivers.", max_tokens = 48)
+gates = [counts_agree()]
+both = {"A": side(sim), "B": side(sim, stack = [fast])}
+`
+	loads, body := "", ""
+	for line := range strings.Lines(text + "\n") {
+		if strings.HasPrefix(line, "load(") {
+			loads += line
+		} else {
+			body += line
+		}
+	}
+	switch {
+	case strings.Contains(body, "def main("):
+	case strings.Contains(body, "session."):
+		body = "def main(session):\n    " + strings.ReplaceAll(strings.TrimSpace(body), "\n", "\n    ") + "\n"
+	default:
+		body += "\ndef main(session):\n    pass\n"
+	}
+	return before + loads + names + body
+}
+
+// Every example of the manual and of README.md passes flow check: whole ones as they are pasted.
+func TestDocumentExamples(t *testing.T) {
+	whole, parts := 0, 0
+	for _, e := range docExamples(t) {
+		text := e.text + "\n"
+		if e.whole {
+			whole++
+		} else {
+			parts++
+			text = e.around()
+		}
+		dir := t.TempDir()
+		file := filepath.Join(dir, fmt.Sprintf("%s%d.star", e.page, e.n))
+		if err := os.MkdirAll(filepath.Join(dir, "prompts"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, content := range map[string]string{file: text, filepath.Join(dir, "prompts", "main.txt"): "Where does the river go?\n"} {
+			if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if strings.Contains(text, "…") {
+			t.Errorf("flow doc %s, example %d leaves something out that the test does not fill in:\n%s", e.page, e.n, e.text)
+		}
+		if code, _, errs := flowCommand(t, "none.db", "", "check", file); code != 0 {
+			t.Errorf("flow doc %s, example %d:\n%s\n%s", e.page, e.n, errs, text)
+		}
+	}
+	if whole < 3 || parts < 5 {
+		t.Errorf("the manual has %d whole examples and %d parts: the test does not find them", whole, parts)
+	}
+}
+
+// The worked example of flow doc search does what the page says: the sieve with shared controls finds the sure winner
+// and drops the loser, the design decides the rest, leave-one-out looks at each lever of the stack, and the claim
+// is of fresh arms, beside what the screens showed.
+func TestSearchExample(t *testing.T) {
+	t.Parallel()
+	var text string
+	for _, e := range docExamples(t) {
+		if e.page == "search" && e.whole {
+			text = e.text
+		}
+	}
+	dir := t.TempDir()
+	file, model, database := filepath.Join(dir, "search.star"), filepath.Join(dir, "model.gguf"), filepath.Join(dir, "flow.db")
+	for name, content := range map[string]string{file: text + "\n", model: "weights"} {
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("two of three", func(t *testing.T) {
+		code, out, errs := flowCommand(t, database, "", "run", file, "--set", "model="+model, "-q", "--seed", "1", "--simulate", "effect.ubatch-1024=5%,effect.mlock=1.5%,sd=.1%")
+		if code != 0 {
+			t.Fatalf("got %d\n%s", code, errs)
+		}
+		code, rows, errs := flowCommand(t, database, "", "sql", "--format", "csv", "select name, role, verdict from groups order by position")
+		if code != 0 {
+			t.Fatal(errs)
+		}
+		for _, want := range []string{"\"screen ubatch-1024, threads-8, mlock\",screen,", "\"plackett-burman threads-8, mlock\",screen", "leave one out of ubatch-1024+mlock,ladder", "qualification ubatch-1024+mlock,qualification,better"} {
+			if !strings.Contains(rows, want) {
+				t.Errorf("no %q in\n%s", want, rows)
+			}
+		}
+		flat := strings.Join(strings.Fields(out), " ")
+		for _, want := range []string{"S1 vs U better", "mlock vs U better", "(Benjamini-Hochberg)", "without ubatch-1024 worse", "without mlock worse",
+			"- claim ubatch-1024 + mlock: +6.", "from fresh arms, where the screens showed +6.", "together beyond the product of each alone"} {
+			if !strings.Contains(flat, want) {
+				t.Errorf("no %q in\n%s", want, out)
+			}
+		}
+		// Each lever has its own verdicts, although the sieve and the design are inconclusive as a whole.
+		code, rows, errs = flowCommand(t, database, "", "sql", "--format", "csv", "select name, better, worse from levers order by name")
+		if want := "name,better,worse\nmlock,2,0\nthreads-8,0,0\nubatch-1024,1,0\n"; code != 0 || rows != want {
+			t.Errorf("levers: got\n%s%s\nwant\n%s", rows, errs, want)
+		}
+	})
+	t.Run("none", func(t *testing.T) {
+		code, out, errs := flowCommand(t, filepath.Join(dir, "none.db"), "", "run", file, "--set", "model="+model, "-q", "--seed", "2", "--simulate", "effect.mlock=-4%,sd=.1%")
+		if code != 0 || strings.Contains(out, "qualification") || strings.Contains(out, "leave one out") {
+			t.Errorf("got %d\n%s%s", code, out, errs)
+		}
+	})
 }
 
 func TestDocSections(t *testing.T) {
