@@ -94,7 +94,7 @@ func (a *answer) onFrame(data []byte, at stamp) error {
 	if len(data) == 0 {
 		return nil
 	}
-	if string(data) == "[DONE]" || string(bytes.TrimSpace(data)) == "[DONE]" {
+	if data[0] != '{' && string(bytes.TrimSpace(data)) == "[DONE]" {
 		if a.row.DoneNS == nil {
 			a.row.DoneNS = place(at.ns)
 		}

@@ -137,7 +137,7 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 			_ = w.Close()
 		}
 	}()
-	offset := c.kernel.measure()
+	offset := c.kernel.fresh()
 	began := c.o.Now()
 	_, unsent := w.Write(message)
 	sent := c.o.Now()
@@ -199,7 +199,7 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 		return again, err
 	}
 	a.row.CloseNS = &r.endAt.ns
-	if moved := c.kernel.measure() - offset; moved > int64(time.Millisecond) || moved < -int64(time.Millisecond) {
+	if moved := c.kernel.fresh() - offset; moved > int64(time.Millisecond) || moved < -int64(time.Millisecond) {
 		a.warn("the wall clock was stepped by %s during the request: kernel stamps near the step may be off", time.Duration(moved))
 	}
 	return false, nil

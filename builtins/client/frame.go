@@ -1,8 +1,10 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
+	"unicode/utf8"
 )
 
 // frame is what one message of a stream says, whatever API it belongs to. The slices are valid until the
@@ -28,17 +30,79 @@ type frame struct {
 	evalCount, evalNS, promptCount, promptNS, loadNS, totalNS []byte
 
 	textBuf, reasonBuf []byte
+
+	known     pattern
+	bare      bool // read by the pattern: nothing but the text and the choice is set
+	takes     int  // texts that this frame had so far
+	from, end int  // where the last of them lies in the frame, without its quotes; 0, 0 where it has escapes
+}
+
+// pattern is a frame that said one text and nothing else. An engine writes thousands of frames that differ in
+// that text alone: a frame that is the same before and after it, with a plain string in between, means the
+// same, and need not be read as JSON again.
+type pattern struct {
+	head, tail []byte // with the quotes around the text; no head is no pattern
+	reasoning  bool
+	choice     bool
+}
+
+// like reads data by the pattern; false is a frame of another kind.
+func (f *frame) like(data []byte) bool {
+	p := &f.known
+	if len(p.head) == 0 || len(data) < len(p.head)+len(p.tail) || !bytes.HasPrefix(data, p.head) || !bytes.HasSuffix(data, p.tail) {
+		return false
+	}
+	text := data[len(p.head) : len(data)-len(p.tail)]
+	ascii := true
+	for _, c := range text {
+		if c < 0x20 || c == '"' || c == '\\' {
+			return false
+		}
+		ascii = ascii && c < utf8.RuneSelf
+	}
+	if !ascii && !utf8.Valid(text) {
+		return false
+	}
+	if !f.bare {
+		f.reset()
+		f.bare = true
+	}
+	f.choice, f.text, f.reasoning = p.choice, nil, nil
+	switch {
+	case len(text) == 0:
+	case p.reasoning:
+		f.reasoning = text
+	default:
+		f.text = text
+	}
+	return true
+}
+
+// learn keeps data as the pattern where it said one plain text and nothing else.
+func (f *frame) learn(data []byte) {
+	alone := f.takes == 1 && f.end > 0 && (len(f.text) > 0) != (len(f.reasoning) > 0) && !f.tool && f.finish == "" &&
+		f.usage == nil && f.timings == nil && f.failure == nil && !f.stop && f.stopType == "" && f.ids < 0 && f.predicted < 0 && f.evaluated < 0 &&
+		f.evalCount == nil && f.evalNS == nil && f.promptCount == nil && f.promptNS == nil && f.loadNS == nil && f.totalNS == nil
+	if !alone {
+		return
+	}
+	f.known.head, f.known.tail = append(f.known.head[:0], data[:f.from]...), append(f.known.tail[:0], data[f.end:]...)
+	f.known.reasoning, f.known.choice = len(f.reasoning) > 0, f.choice
 }
 
 func (f *frame) reset() {
-	*f = frame{ids: -1, predicted: -1, evaluated: -1, textBuf: f.textBuf[:0], reasonBuf: f.reasonBuf[:0]}
+	*f = frame{ids: -1, predicted: -1, evaluated: -1, textBuf: f.textBuf[:0], reasonBuf: f.reasonBuf[:0], known: f.known}
 }
 
 // parse reads a frame; false is not a JSON object.
 func (f *frame) parse(s *scanner, data []byte) bool {
+	if f.like(data) {
+		return true
+	}
 	f.reset()
 	s.b, s.i = data, 0
 	if f.fast(s) {
+		f.learn(data)
 		return true
 	}
 	f.reset()
@@ -141,6 +205,10 @@ func (f *frame) take(s *scanner, to, buf *[]byte) bool {
 	if len(text) > 0 {
 		*buf = append((*buf)[:0], text...)
 		*to = *buf
+		f.takes++
+		if f.from, f.end = 0, 0; s.plain {
+			f.from, f.end = s.i-1-len(text), s.i-1
+		}
 	}
 	return ok
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,12 +45,47 @@ func FuzzFrame(f *testing.F) {
 		if !slow.slow(data) {
 			t.Fatalf("the slow reader refuses %q", data)
 		}
-		same := fast.choice == slow.choice && bytes.Equal(fast.text, slow.text) && bytes.Equal(fast.reasoning, slow.reasoning) &&
-			fast.tool == slow.tool && fast.finish == slow.finish && bytes.Equal(fast.usage, slow.usage) && bytes.Equal(fast.timings, slow.timings) &&
-			bytes.Equal(fast.failure, slow.failure) && fast.stop == slow.stop && fast.stopType == slow.stopType &&
-			fast.ids == slow.ids && fast.predicted == slow.predicted && fast.evaluated == slow.evaluated
-		if !same {
+		if !means(&fast, &slow) {
 			t.Fatalf("%q:\nquick %+v\nslow  %+v", data, fast, slow)
+		}
+	})
+}
+
+// means says that two frames say the same.
+func means(a, b *frame) bool {
+	return a.choice == b.choice && bytes.Equal(a.text, b.text) && bytes.Equal(a.reasoning, b.reasoning) &&
+		a.tool == b.tool && a.finish == b.finish && bytes.Equal(a.usage, b.usage) && bytes.Equal(a.timings, b.timings) &&
+		bytes.Equal(a.failure, b.failure) && a.stop == b.stop && a.stopType == b.stopType &&
+		a.ids == b.ids && a.predicted == b.predicted && a.evaluated == b.evaluated && bytes.Equal(a.durations(), b.durations())
+}
+
+// What a frame means does not depend on the frames before it, whatever was learned from them.
+func FuzzPattern(f *testing.F) {
+	for _, s := range []string{
+		`{"choices":[{"delta":{"content":" one"},"finish_reason":null}],"id":"x"}`, `{"choices":[{"delta":{"reasoning":"a","content":""}}]}`,
+		`{"content":"a","content":"","stop":false}`, `{"choices":[{"text":"é"}],"choices":[{}]}`, `{"message":{"thinking":"a"},"done":false}`,
+	} {
+		f.Add([]byte(s), []byte(" two"))
+		f.Add([]byte(s), []byte(`"},"finish_reason":"stop"}],"x":[{"y":{"z":"`))
+	}
+	f.Fuzz(func(t *testing.T, first, text []byte) {
+		var known frame
+		var s scanner
+		if !known.parse(&s, bytes.Clone(first)) {
+			return
+		}
+		// The same frame with another text, by the frame itself, and the text as a frame.
+		nexts := [][]byte{first, text}
+		if known.end > 0 {
+			with := slices.Concat(first[:known.from], text, first[known.end:])
+			nexts = [][]byte{with, text, with, first, with}
+		}
+		for _, next := range nexts {
+			var alone frame
+			got, want := known.parse(&s, next), alone.parse(&scanner{}, next)
+			if got != want || got && !means(&known, &alone) {
+				t.Fatalf("%q after %q: %t, alone %t:\n%+v\n%+v", next, first, got, want, known, alone)
+			}
 		}
 	})
 }

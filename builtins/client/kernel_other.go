@@ -9,6 +9,6 @@ type kernelClock struct{}
 
 func newKernelClock(func() int64) (*kernelClock, func()) { return nil, func() {} }
 
-func (*kernelClock) measure() int64 { return 0 }
+func (*kernelClock) fresh() int64 { return 0 }
 
 func (*kernelClock) stamped(net.Conn) source { return nil }

@@ -38,6 +38,7 @@ type poller struct {
 	// Of the goroutine.
 	buf, control []byte
 	gap          int64 // the shortest time between two frames of a stream, lately: ns
+	at, first    int64 // of the last read, and of the first one of this look
 }
 
 // newPoller gives nil where there are no kernel stamps, or no descriptors.
@@ -107,6 +108,8 @@ func (p *poller) loop() {
 	events := make([]unix.EpollEvent, 64)
 	for {
 		n, err := unix.EpollWait(p.ep, events, -1)
+		last := p.at
+		p.first = 0
 		if err != nil && err != unix.EINTR {
 			n = 0 // cannot be: the descriptor is ours
 		}
@@ -133,17 +136,18 @@ func (p *poller) loop() {
 		if p.gone {
 			return
 		}
-		if d := p.nap(streams); d > 0 {
+		if d := p.nap(streams, p.first-last); d > 0 {
 			ts := unix.NsecToTimespec(int64(d))
 			_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &ts, nil)
 		}
 	}
 }
 
-// nap is how long to sleep before the next look.
-func (p *poller) nap(streams int) time.Duration {
+// nap is how long to sleep before the next look, when nothing had come for silent ns before this one. After a
+// stall an engine writes at once what it could not before, so nobody sleeps then.
+func (p *poller) nap(streams int, silent int64) time.Duration {
 	d := min(time.Duration(p.gap/napShare), napMost)
-	if streams < napStreams || d < napLeast {
+	if streams < napStreams || d < napLeast || silent > 2*p.gap {
 		return 0
 	}
 	return d
@@ -174,6 +178,9 @@ func (p *poller) read(c *polled) bool {
 	}
 	n, control, _, _, err := unix.RecvmsgBuffers(c.fd, [][]byte{p.buf}, p.control, 0)
 	now := p.clock.now()
+	if p.at = now; p.first == 0 {
+		p.first = now
+	}
 	switch {
 	case err == unix.EINTR || err == unix.EAGAIN:
 		return false

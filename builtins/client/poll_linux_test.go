@@ -25,37 +25,40 @@ func TestNap(t *testing.T) {
 		at += apart
 		p.saw(c, stamp{ns: at}, taken{frames: frames})
 	}
-	if d := p.nap(32); d != 0 {
+	if d := p.nap(32, 0); d != 0 {
 		t.Errorf("before any frame: got %s", d)
 	}
 	for range 1000 {
 		frame(8*ms, 1)
 	}
-	if d := p.nap(32); d != time.Millisecond {
+	if d := p.nap(32, 0); d != time.Millisecond {
 		t.Errorf("frames 8 ms apart: got a nap of %s, want an eighth", d)
 	}
-	if d := p.nap(napStreams - 1); d != 0 {
+	if d := p.nap(napStreams-1, 0); d != 0 {
 		t.Errorf("few streams: got %s", d)
 	}
+	if d := p.nap(32, 17*ms); d != 0 {
+		t.Errorf("after a stall of two frames: got %s", d)
+	}
 	frame(2*ms, 1)
-	if d := p.nap(32); d != 250*time.Microsecond {
+	if d := p.nap(32, 0); d != 250*time.Microsecond {
 		t.Errorf("after a distance of 2 ms: got %s", d)
 	}
 	for range 1000 {
 		frame(100*ms, 1)
 	}
-	if d := p.nap(32); d != napMost {
+	if d := p.nap(32, 0); d != napMost {
 		t.Errorf("slow streams: got %s, want the most", d)
 	}
 	frame(100*ms, 2)
-	if d := p.nap(32); d != 0 {
+	if d := p.nap(32, 0); d != 0 {
 		t.Errorf("after two frames in a read: got %s", d)
 	}
 	for range 1000 {
 		frame(100*ms, 1)
 	}
 	p.saw(&polled{}, stamp{ns: at}, taken{over: true})
-	if d := p.nap(32); d != 0 {
+	if d := p.nap(32, 0); d != 0 {
 		t.Errorf("after an answer without frames: got %s", d)
 	}
 }
@@ -88,8 +91,7 @@ func TestLinks(t *testing.T) {
 					t.Skip("the kernel gives no stamps here")
 				}
 				if alone {
-					c.poller.close()
-					c.poller, c.kernel = nil, nil
+					withoutKernel(c)
 				}
 				return c
 			}
@@ -106,7 +108,7 @@ func TestLinks(t *testing.T) {
 				all.Wait()
 			}
 			held := map[string]string{"X-Hold": "1"}
-			if r := make(Options{API: plan.API{Headers: held}, Timeout: 50 * time.Millisecond}).Do(t.Context(), Prompt{Text: "x"}); r.ErrorKind != kindTimeout || r.Text != "a" {
+			if r := make(Options{API: plan.API{Headers: held}, Timeout: time.Second}).Do(t.Context(), Prompt{Text: "x"}); r.ErrorKind != kindTimeout || r.Text != "a" {
 				t.Errorf("no end: got %s %s %q, text %q", r.Status, r.ErrorKind, r.Error, r.Text)
 			}
 			ctx, cancel := context.WithCancel(t.Context())

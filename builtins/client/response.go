@@ -143,7 +143,7 @@ func (r *response) headers(b []byte, at stamp) ([]byte, error) {
 		return nil, nil
 	}
 	rest := b[len(b)-(len(r.head)-end-size):]
-	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(r.head[:end+size])), nil)
+	resp, err := http.ReadResponse(bufio.NewReaderSize(bytes.NewReader(r.head[:end+size]), end+size), nil)
 	if err != nil {
 		return nil, fmt.Errorf("malformed headers: %w", err)
 	}

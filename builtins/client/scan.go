@@ -10,9 +10,10 @@ import (
 // (bad UTF-8, deep nesting, anything malformed) it gives up and the slow reader decides. What it accepts
 // is JSON, and it reads the same from it: a fuzz target holds it to that.
 type scanner struct {
-	b    []byte
-	i    int
-	text []byte // scratch of unescaped strings
+	b     []byte
+	i     int
+	text  []byte // scratch of unescaped strings
+	plain bool   // the last string had no escapes
 }
 
 const maxDepth = 64
@@ -48,7 +49,7 @@ func (s *scanner) str() ([]byte, bool) {
 		switch c := s.b[i]; {
 		case c == '"':
 			lit := s.b[start:i]
-			s.i = i + 1
+			s.i, s.plain = i+1, plain
 			if !ascii && !utf8.Valid(lit) {
 				return nil, false
 			}
