@@ -93,6 +93,37 @@ func TestSection4Coverage(t *testing.T) {
 	}
 }
 
+// Section 4, standard error: a global straight line over-covers under curvature, which is why it is not the default.
+func TestSection4CoverageOfTrend(t *testing.T) {
+	n := sessions(t)
+	cr := crit{}
+	for _, c := range []struct {
+		order string
+		want  [3]float64 // Q = 1, 2, 3; at one quad it is the quad model
+	}{
+		{allABBA, [3]float64{.939, .998, 1}},
+		{alternating, [3]float64{.942, 1, 1}},
+		{byCoin, [3]float64{.938, .998, 1}},
+	} {
+		for k, want := range c.want {
+			r := rand.New(rand.NewPCG(49, uint64(k)))
+			hit := 0
+			for range n {
+				var y []float64
+				var order []bool
+				for _, q := range (trouble{quadratic: .3}).quads(r, k+1, c.order) {
+					y = append(y, q.Y[:]...)
+					order = append(order, q.BFirst, !q.BFirst, !q.BFirst, q.BFirst)
+				}
+				if e, _, ok := Trend(y, order, nil); ok && !cr.outside(e, .05) {
+					hit++
+				}
+			}
+			nearRate(t, fmt.Sprintf("%s, Q = %d", c.order, k+1), float64(hit)/float64(n), n, want, tableRuns, .001)
+		}
+	}
+}
+
 // worldQuads is a session on flow's simulated machine.
 func worldQuads(w World, key uint64, Q int, order string, warmArm bool) []Quad {
 	r := rand.New(rand.NewPCG(key, 77))
