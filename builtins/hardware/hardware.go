@@ -134,7 +134,7 @@ func Open(o Options) []Source {
 	lib := openNVML(o)
 	srcs = append(srcs, openCpufreq(o), openCPUPolicy(o), openNetwork(o), openUptime(o),
 		openEngine(o), openSwitches(o), openCgroup(o), openSelf(o), openProcs(o),
-		openRAPL(o), openHwmon(o), openThermal(o), openNVMe(o), openAMDGPU(o), lib, lib.pcie())
+		openRAPL(o), openHwmon(o), openThermal(o), openNVMe(o), openAMDGPU(o), lib, lib.pcie(), lib.processes())
 	for i, s := range srcs {
 		srcs[i] = &guarded{Source: s}
 	}
@@ -156,10 +156,8 @@ func (g *guarded) Sample(now int64, emit func(string, float64)) error {
 // Close waits for a reading that goes on, but not for ever: a driver may hang, and what it holds goes with
 // the process.
 func (g *guarded) Close() error {
-	for end := time.Now().Add(patience); !g.mu.TryLock(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			return fmt.Errorf("%s: a reading did not return", g.Name())
-		}
+	if err := lockSoon(&g.mu, g.Name()); err != nil {
+		return err
 	}
 	defer g.mu.Unlock()
 	return g.Source.Close()

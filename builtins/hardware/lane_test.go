@@ -90,8 +90,8 @@ func TestMarkFails(t *testing.T) {
 // TestWhatMarksRead: of a GPU its energy alone, of powercap every domain; a GPU without a counter is not asked.
 func TestWhatMarksRead(t *testing.T) {
 	var asked []quantity
-	with := &scriptedGPU{"GPU-a", func(q quantity) (float64, error) { asked = append(asked, q); return 7, nil }}
-	without := &scriptedGPU{"GPU-b", func(q quantity) (float64, error) {
+	with := &scriptedGPU{uuid: "GPU-a", read: func(q quantity) (float64, error) { asked = append(asked, q); return 7, nil }}
+	without := &scriptedGPU{uuid: "GPU-b", read: func(q quantity) (float64, error) {
 		if q == gpuEnergy {
 			return 0, errNotSupported
 		}

@@ -30,6 +30,7 @@ type gpu interface {
 	UUID() string
 	Name() string
 	Read(q quantity) (float64, error)
+	Processes() ([]gpuProcess, error)
 	Source(q quantity) string // where the value comes from, in words
 }
 
@@ -138,6 +139,7 @@ func GPUs(srcs []Source) []GPU {
 type nvmlSource struct {
 	lib     gpuLibrary // nil: not available
 	slower  *pcieSource
+	procs   *gpuProcs
 	readers []gpuReader
 	sensors []record.Sensor
 	known   []GPU
@@ -153,7 +155,7 @@ type gpuReader struct {
 }
 
 func openNVML(o Options) *nvmlSource {
-	s := &nvmlSource{slower: &pcieSource{}}
+	s := &nvmlSource{slower: &pcieSource{}, procs: &gpuProcs{o: o}}
 	lib := o.gpus
 	switch {
 	case o.NVMLFile != "":
@@ -195,6 +197,7 @@ func openNVML(o Options) *nvmlSource {
 			}
 		}
 		s.slower.add(i, g)
+		s.procs.add(i, g)
 	}
 	return s
 }
@@ -214,8 +217,10 @@ func (s *nvmlSource) causes(x record.Sensor) {
 	}
 }
 
-// pcie is the source of what only a slow loop may read. It is closed with the library.
-func (s *nvmlSource) pcie() Source { return s.slower }
+// pcie is the source of what only a slow loop may read, processes that of who else is on the devices. Both
+// are closed with the library.
+func (s *nvmlSource) pcie() Source      { return s.slower }
+func (s *nvmlSource) processes() Source { return s.procs }
 
 type pcieSource struct {
 	mu      sync.Mutex // held while reading: the library must not be closed meanwhile
@@ -241,10 +246,8 @@ func (p *pcieSource) Sensors() []record.Sensor { return p.sensors }
 func (p *pcieSource) slow() bool               { return len(p.readers) > 0 }
 func (p *pcieSource) every() time.Duration     { return paceSlow }
 func (p *pcieSource) Close() error {
-	for end := time.Now().Add(patience); !p.mu.TryLock(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			return errors.New("nvml.pcie: a reading did not return")
-		}
+	if err := lockSoon(&p.mu, p.Name()); err != nil {
+		return err
 	}
 	defer p.mu.Unlock()
 	p.readers = nil
@@ -280,6 +283,7 @@ func (s *nvmlSource) unavailable(err error) {
 	for _, q := range pcieQuantities {
 		s.slower.sensors = append(s.slower.sensors, record.Sensor{Name: "nvml.0." + q.suffix, Unit: q.unit, PeriodMS: 1000, Source: "NVML", Why: err.Error(), Fix: fix})
 	}
+	s.procs.none(err.Error(), fix)
 }
 
 func (s *nvmlSource) Name() string             { return "nvml" }
@@ -292,7 +296,7 @@ func (s *nvmlSource) Close() error {
 	}
 	lib := s.lib
 	s.lib, s.readers = nil, nil
-	if err := s.slower.Close(); err != nil {
+	if err := errors.Join(s.slower.Close(), s.procs.Close()); err != nil {
 		return err // the library must not go away under a call
 	}
 	return lib.Close()

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
@@ -137,7 +138,8 @@ func (g *nvidiaGPU) Read(q quantity) (float64, error) {
 		u, ret := g.d.GetUtilizationRates()
 		return float64(u.Memory), nvmlError(ret)
 	case gpuProcesses:
-		return g.processes()
+		ps, err := g.Processes()
+		return float64(len(ps)), err
 	case gpuEccCorrected:
 		n, ret := g.d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.VOLATILE_ECC)
 		return float64(n), nvmlError(ret)
@@ -162,26 +164,27 @@ func (g *nvidiaGPU) Read(q quantity) (float64, error) {
 	return 0, errNotSupported
 }
 
-// processes counts those that compute and those that draw. In a container the list may be short of what
-// really runs: look at utilisation and memory as well.
-func (g *nvidiaGPU) processes() (float64, error) {
-	compute, ret := g.d.GetComputeRunningProcesses()
+// Processes lists those that compute and those that draw, each once.
+func (g *nvidiaGPU) Processes() ([]gpuProcess, error) {
+	listed, ret := g.d.GetComputeRunningProcesses()
 	if err := nvmlError(ret); err != nil {
-		return 0, err
+		return nil, err
 	}
-	n := len(compute)
 	if drawing, ret := g.d.GetGraphicsRunningProcesses(); ret == nvml.SUCCESS {
-	next:
-		for _, p := range drawing {
-			for _, q := range compute {
-				if p.Pid == q.Pid {
-					continue next
-				}
-			}
-			n++
-		}
+		listed = append(listed[:len(listed):len(listed)], drawing...)
 	}
-	return float64(n), nil
+	var out []gpuProcess
+	for _, p := range listed {
+		if slices.ContainsFunc(out, func(q gpuProcess) bool { return q.pid == int(p.Pid) }) {
+			continue
+		}
+		mib := float64(p.UsedGpuMemory) / (1 << 20)
+		if p.UsedGpuMemory == math.MaxUint64 { // NVML_VALUE_NOT_AVAILABLE
+			mib = math.NaN()
+		}
+		out = append(out, gpuProcess{int(p.Pid), mib})
+	}
+	return out, nil
 }
 
 // xids counts the driver's critical errors since the source was opened, without waiting for one.

@@ -7,6 +7,9 @@ package hardware
 //	driver 570.86
 //	power_w 55.2
 //	throttle_reasons 4
+//	process 1187 342
+//
+// A process is a pid and the MiB that it holds; "process none" is an empty list.
 
 import (
 	"fmt"
@@ -24,6 +27,8 @@ type recordedGPUs struct {
 type recordedGPU struct {
 	uuid, name string
 	values     map[quantity]float64
+	listed     bool
+	procs      []gpuProcess
 }
 
 func (r *recordedGPUs) Open() error {
@@ -50,6 +55,13 @@ func (g *recordedGPU) Read(q quantity) (float64, error) {
 	return v, nil
 }
 
+func (g *recordedGPU) Processes() ([]gpuProcess, error) {
+	if !g.listed {
+		return nil, errNotSupported
+	}
+	return g.procs, nil
+}
+
 func parseGPUs(text string) (driver string, gpus []gpu, err error) {
 	of := map[string]quantity{}
 	for _, q := range quantities {
@@ -71,6 +83,14 @@ func parseGPUs(text string) (driver string, gpus []gpu, err error) {
 			driver = rest
 		case last == nil:
 			return "", nil, fmt.Errorf("recorded GPUs: %q stands before the first gpu line", line)
+		case key == "process":
+			var p gpuProcess
+			if _, err := fmt.Sscanf(rest, "%d %g", &p.pid, &p.mib); err == nil && finite(p.mib) {
+				last.procs = append(last.procs, p)
+			} else if rest != "none" {
+				return "", nil, fmt.Errorf("recorded GPUs: got %q, want process PID MIB", strings.TrimSpace(line))
+			}
+			last.listed = true
 		default:
 			q, ok := of[key]
 			v, bad := strconv.ParseFloat(rest, 64)

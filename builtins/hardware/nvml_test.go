@@ -26,9 +26,12 @@ func (l *scriptedGPUs) Driver() (string, error) { l.calls++; return "550.54.15",
 func (l *scriptedGPUs) GPUs() ([]gpu, error)    { l.calls++; return l.gpus, nil }
 
 type scriptedGPU struct {
-	uuid string
-	read func(q quantity) (float64, error)
+	uuid  string
+	read  func(q quantity) (float64, error)
+	procs []gpuProcess
 }
+
+func (g *scriptedGPU) Processes() ([]gpuProcess, error) { return g.procs, nil }
 
 func (g *scriptedGPU) UUID() string                     { return g.uuid }
 func (g *scriptedGPU) Name() string                     { return "H200" }
@@ -80,7 +83,7 @@ func TestRealLibrary(t *testing.T) {
 // noted, and takes nothing else with it.
 func TestGPUSampling(t *testing.T) {
 	lost := false
-	a := &scriptedGPU{"GPU-a", func(q quantity) (float64, error) {
+	a := &scriptedGPU{uuid: "GPU-a", read: func(q quantity) (float64, error) {
 		if q == gpuEnergy {
 			return 0, errNotSupported
 		}
@@ -89,7 +92,7 @@ func TestGPUSampling(t *testing.T) {
 		}
 		return float64(q) + 100, nil
 	}}
-	b := &scriptedGPU{"GPU-b", func(q quantity) (float64, error) { return float64(q) + 200, nil }}
+	b := &scriptedGPU{uuid: "GPU-b", read: func(q quantity) (float64, error) { return float64(q) + 200, nil }}
 	lib := &scriptedGPUs{gpus: []gpu{a, b}}
 	srcs := Open(Options{Proc: "testdata/nowhere", Sys: "testdata/nowhere", NVML: true, gpus: lib})
 	if got, want := GPUs(srcs), []GPU{{"GPU-a", "H200", "550.54.15"}, {"GPU-b", "H200", "550.54.15"}}; !slices.Equal(got, want) {
@@ -104,7 +107,7 @@ func TestGPUSampling(t *testing.T) {
 		}
 	}
 	got := sampleAll(t, srcs, 0)
-	if len(got) != 2*(len(quantities)+len(gpuReasons)+len(pcieQuantities))-1 || got["nvml.0.power_w"] != 100+float64(gpuPower) || got["nvml.1.energy_j"] != 200+float64(gpuEnergy) {
+	if len(got) != 2*(len(quantities)+len(gpuReasons)+len(pcieQuantities)+len(gpuProcQuantities))-1 || got["nvml.0.power_w"] != 100+float64(gpuPower) || got["nvml.1.energy_j"] != 200+float64(gpuEnergy) {
 		t.Errorf("got %v", got)
 	}
 	lost = true
@@ -132,7 +135,7 @@ func TestGPUSampling(t *testing.T) {
 // a new arm begins with a reading of everything.
 func TestPace(t *testing.T) {
 	reads := map[quantity]int{}
-	g := &scriptedGPU{"GPU-a", func(q quantity) (float64, error) { reads[q]++; return 1, nil }}
+	g := &scriptedGPU{uuid: "GPU-a", read: func(q quantity) (float64, error) { reads[q]++; return 1, nil }}
 	s := openNVML(Options{NVML: true, gpus: &scriptedGPUs{gpus: []gpu{g}}})
 	clear(reads)
 	emit := func(string, float64) {}

@@ -38,6 +38,7 @@ type scene struct {
 	rates     map[string]float64 // of counters, a second
 	settings  map[string]hardware.Setting
 	processes []hardware.Process
+	onGPUs    []hardware.GPUProcess
 	cpus      int
 }
 
@@ -223,6 +224,7 @@ func (s scene) gpus() []cond {
 		if listed {
 			c.Observed += fmt.Sprintf(", %.0f processes", n)
 		}
+		c.Observed += s.on(at)
 		total := s.values[at+"mem_total_mib"]
 		switch {
 		case s.values[at+"reason_hw_thermal"] == 1, s.values[at+"reason_sw_thermal"] == 1:
@@ -242,6 +244,28 @@ func (s scene) gpus() []cond {
 		out = append(out, c)
 	}
 	return out
+}
+
+// on names who else is on a GPU.
+func (s scene) on(at string) string {
+	var names []string
+	for _, p := range s.onGPUs {
+		if p.GPU+"." != at {
+			continue
+		}
+		name := fmt.Sprintf("%s (%d)", p.Name, p.PID)
+		if p.MemMiB != nil {
+			name += fmt.Sprintf(" with %.0f MiB", *p.MemMiB)
+		}
+		names = append(names, name)
+	}
+	switch {
+	case len(names) == 0:
+		return ""
+	case len(names) > 4:
+		names = append(names[:4:4], fmt.Sprintf("and %d more", len(names)-4))
+	}
+	return ": " + strings.Join(names, ", ")
 }
 
 func (s scene) reasons(at string) string {

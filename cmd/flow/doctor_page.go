@@ -19,14 +19,15 @@ import (
 
 // checkup is everything that flow doctor says.
 type checkup struct {
-	Machine    record.Machine     `json:"machine"`
-	Conditions []cond             `json:"conditions"`
-	SettleS    *float64           `json:"settle_s"` // null: nothing that passes by itself
-	SettleBy   string             `json:"settle_by,omitempty"`
-	Settings   []hardware.Setting `json:"settings"`
-	Processes  []hardware.Process `json:"processes,omitempty"`
-	Sensors    []record.Sensor    `json:"sensors"`
-	Values     map[string]float64 `json:"values"`
+	Machine    record.Machine        `json:"machine"`
+	Conditions []cond                `json:"conditions"`
+	SettleS    *float64              `json:"settle_s"` // null: nothing that passes by itself
+	SettleBy   string                `json:"settle_by,omitempty"`
+	Settings   []hardware.Setting    `json:"settings"`
+	Processes  []hardware.Process    `json:"processes,omitempty"`
+	OnGPUs     []hardware.GPUProcess `json:"gpu_processes,omitempty"` // that are not flow's
+	Sensors    []record.Sensor       `json:"sensors"`
+	Values     map[string]float64    `json:"values"`
 }
 
 // examine reads the machine twice, pause between, so that counters have a rate.
@@ -55,6 +56,7 @@ func examine(ctx context.Context, o hardware.Options, m record.Machine, pause fu
 		}
 	}
 	c := checkup{Machine: m, Sensors: sensors, Values: values, Settings: hardware.Settings(o), Processes: hardware.Processes(o)}
+	c.OnGPUs, _ = hardware.GPUProcesses(srcs) // the sensor says why not
 	settings := map[string]hardware.Setting{}
 	for _, s := range c.Settings {
 		settings[s.Name] = s
@@ -63,7 +65,7 @@ func examine(ctx context.Context, o hardware.Options, m record.Machine, pause fu
 	if err != nil || cpus < 1 {
 		cpus = 1
 	}
-	c.Conditions = scene{values: c.Values, rates: rates, settings: settings, processes: c.Processes, cpus: cpus}.conditions()
+	c.Conditions = scene{values: c.Values, rates: rates, settings: settings, processes: c.Processes, onGPUs: c.OnGPUs, cpus: cpus}.conditions()
 	c.SettleS, c.SettleBy = settleOf(c.Conditions)
 	return c
 }

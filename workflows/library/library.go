@@ -11,5 +11,5 @@ import "embed"
 
 // FS is the root of @flow//: "gates.star" is loaded as "@flow//gates.star".
 //
-//go:embed *.star engines/*.star
+//go:embed *.star engines/*.star gates/*.star
 var FS embed.FS

@@ -78,7 +78,9 @@ func TestLoads(t *testing.T) {
 // The names that workflows load. Removing one breaks files of people.
 func TestNames(t *testing.T) {
 	want := map[string][]string{
-		"gates.star":             {"all_requests_ok", "clock_agrees", "clock_floor", "cold_prompt_cache", "counts_agree", "disk_quiet", "exact_tokens", "governor_is", "host_says", "kernel_log_clean", "lever_confirmed", "memory_floor", "memory_free", "memory_pressure", "no_cpu_throttle", "no_foreign_load", "no_foreign_processes", "no_swap_growth", "on_mains", "output_identical", "output_matches", "quarantine", "sensor_ceiling", "sensor_floor", "swap_baseline", "swap_grows", "temperature_band", "thermal_throttle", "throttle_by_cause", "vram_ceiling", "vram_drained", "vram_free"},
+		"gates.star":             {"all_requests_ok", "clock_agrees", "clock_floor", "cold_prompt_cache", "counts_agree", "disk_quiet", "exact_tokens", "governor_is", "gpu_stays_ours", "host_says", "kernel_log_clean", "lever_confirmed", "memory_floor", "memory_free", "memory_pressure", "no_cpu_throttle", "no_foreign_gpu", "no_foreign_load", "no_foreign_processes", "no_swap_growth", "on_mains", "output_identical", "output_matches", "quarantine", "sensor_ceiling", "sensor_floor", "swap_baseline", "swap_grows", "temperature_band", "thermal_throttle", "throttle_by_cause", "vram_ceiling", "vram_drained", "vram_free"},
+		"gates/gpu.star":         {"clock_agrees", "clock_floor", "gpu_stays_ours", "no_foreign_gpu", "thermal_throttle", "throttle_by_cause", "vram_ceiling", "vram_drained", "vram_free"},
+		"gates/host.star":        {"disk_quiet", "governor_is", "host_says", "kernel_log_clean", "memory_floor", "memory_free", "memory_pressure", "no_cpu_throttle", "no_foreign_load", "no_foreign_processes", "no_swap_growth", "on_mains", "quarantine", "swap_baseline", "swap_grows", "temperature_band"},
 		"settle.star":            {"clock_up", "cool", "idle", "no_pressure", "swap_below", "unchanging", "vram_below", "warm_band"},
 		"host.star":              {"full_speed", "no_surprises", "sustained"},
 		"stops.star":             {"after", "always_valid", "budget", "decided", "equivalent", "exactly", "futile", "hopeless"},

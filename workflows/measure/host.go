@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"flow/builtins/engine"
+	"flow/builtins/hardware"
 	"flow/builtins/machine"
 	"flow/starlark/diag"
 	"flow/workflows/plan"
@@ -61,7 +62,7 @@ func (r *rig) Words(ctx context.Context, names []string) (said, why map[string]s
 func (m *Real) Words(ctx context.Context, names []string) (said, why map[string]string) {
 	said, why = map[string]string{}, map[string]string{}
 	for _, n := range names {
-		v, err := m.settings().Word(ctx, n)
+		v, err := m.word(ctx, n)
 		if err != nil {
 			why[n] = err.Error()
 			continue
@@ -69,6 +70,20 @@ func (m *Real) Words(ctx context.Context, names []string) (said, why map[string]
 		said[n] = v
 	}
 	return said, why
+}
+
+// word is one of them. Who is on the GPUs is asked of the sensors: a process on a line, nothing where there is
+// nobody but flow's own.
+func (m *Real) word(ctx context.Context, name string) (string, error) {
+	if name != "gpu_processes" {
+		return m.settings().Word(ctx, name)
+	}
+	found, err := hardware.GPUProcesses(m.sources)
+	lines := make([]string, len(found))
+	for i, p := range found {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n"), err
 }
 
 // kernelLog fills in what the kernel said while the arm ran.
