@@ -26,17 +26,23 @@ var engineKind = &kind[plan.Engine]{
 	key:   func(e plan.Engine) string { return plan.Sum(e) },
 	label: func(e plan.Engine) string { return fmt.Sprintf("%q", e.Name) },
 	attrs: map[string]func(plan.Engine) starlark.Value{
-		"name":      func(e plan.Engine) starlark.Value { return text(e.Name) },
-		"command":   func(e plan.Engine) starlark.Value { return texts(e.Command) },
-		"url":       func(e plan.Engine) starlark.Value { return textOrNone(e.URL) },
-		"env":       func(e plan.Engine) starlark.Value { return textDict(e.Env) },
-		"unset":     func(e plan.Engine) starlark.Value { return texts(e.Unset) },
-		"cwd":       func(e plan.Engine) starlark.Value { return textOrNone(e.Dir) },
-		"config":    func(e plan.Engine) starlark.Value { return textDict(e.Config) },
-		"files":     func(e plan.Engine) starlark.Value { return texts(e.Files) },
-		"version":   func(e plan.Engine) starlark.Value { return texts(e.Version) },
-		"origin":    func(e plan.Engine) starlark.Value { return textDict(e.Origin) },
-		"evidence":  func(e plan.Engine) starlark.Value { return texts(e.Evidence) },
+		"name":     func(e plan.Engine) starlark.Value { return text(e.Name) },
+		"command":  func(e plan.Engine) starlark.Value { return texts(e.Command) },
+		"url":      func(e plan.Engine) starlark.Value { return textOrNone(e.URL) },
+		"env":      func(e plan.Engine) starlark.Value { return textDict(e.Env) },
+		"unset":    func(e plan.Engine) starlark.Value { return texts(e.Unset) },
+		"cwd":      func(e plan.Engine) starlark.Value { return textOrNone(e.Dir) },
+		"config":   func(e plan.Engine) starlark.Value { return textDict(e.Config) },
+		"files":    func(e plan.Engine) starlark.Value { return texts(e.Files) },
+		"version":  func(e plan.Engine) starlark.Value { return texts(e.Version) },
+		"origin":   func(e plan.Engine) starlark.Value { return textDict(e.Origin) },
+		"evidence": func(e plan.Engine) starlark.Value { return texts(e.Evidence) },
+		"launch": func(e plan.Engine) starlark.Value {
+			if e.Launch == nil {
+				return starlark.None
+			}
+			return &Decl[plan.Systemd]{systemdKind, *e.Launch}
+		},
 		"resources": func(e plan.Engine) starlark.Value { return texts(e.Resources) },
 		"metrics": func(e plan.Engine) starlark.Value {
 			out := make([]starlark.Value, len(e.Metrics))
@@ -89,6 +95,7 @@ func engineFamily() Family {
 )`,
 			Func: engineCall,
 		},
+		systemdBuiltin(),
 		readyBuiltin("ready.http", "The server is ready when a GET answers with a status.", `ready.http("/health")`, func(c *Call) (plan.Ready, error) {
 			r := plan.Ready{Kind: plan.ReadyHTTP, Path: "/health", Status: 200}
 			err := c.Unpack(1,
@@ -118,6 +125,7 @@ func engineFamily() Family {
 func engineCall(c *Call) (starlark.Value, error) {
 	var e plan.Engine
 	var readyGiven *plan.Ready
+	var launch *plan.Systemd
 	var timeouts map[string]time.Duration
 	var uses []resource
 	err := c.Unpack(1,
@@ -139,13 +147,14 @@ func engineCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "evidence", Default: "[]", Into: command(&e.Evidence), Example: `["-lv", "4"]`, Doc: "arguments added on every side, so that the engine prints what levers confirm by"},
 		value.Param{Name: "timeouts", Default: `{"ready": "120s", "request": "10m", "stop": "10s"}`, Into: durations(&timeouts, "ready", "request", "stop"), Example: `{"ready": "60s"}`, Doc: "bounds: launch to ready; one request, or a command's whole run; stop signal to kill"},
 		value.Param{Name: "stop_signal", Default: `"SIGTERM"`, Into: value.OneOf(&e.StopSignal, "SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGKILL"), Doc: "the signal that asks it to end"},
+		value.Param{Name: "launch", Default: "None", Into: pointTo(systemdKind, &launch), Doc: "systemd(…) runs it in a transient unit; by default flow launches it itself"},
 		value.Param{Name: "resources", Default: "[]", Into: listOf(resourceKind, &uses, true), Example: `[gpus(1), cpus("0-7")]`, Doc: "what it uses of the machine; by default all of it, and nothing else may measure meanwhile"},
 		value.Param{Name: "collectors", Default: "[]", Into: listOf(collectorKind, &e.Collectors, true), Doc: "collector(…) values that watch it, in every group that it is part of and on every side of it"},
 	)
 	if err != nil {
 		return nil, err
 	}
-	e.Pos = c.Pos()
+	e.Pos, e.Launch = c.Pos(), launch
 	for _, r := range uses {
 		e.Resources = append(e.Resources, string(r))
 		if strings.HasPrefix(string(r), "gpu") {
@@ -168,6 +177,8 @@ func engineCall(c *Call) (starlark.Value, error) {
 		return nil, c.Errorf(`url = "http://127.0.0.1:8080"`, "engine %q: got url %q, want http:// or https://", e.Name, e.URL)
 	case e.URL != "" && (len(e.Env)+len(e.Unset)+len(e.Config)+len(e.Evidence) > 0 || e.Dir != ""):
 		return nil, c.Errorf("take env, unset, cwd, config and evidence away, or launch it with command =", "engine %q is attached by its url: flow cannot change how it was launched", e.Name)
+	case e.URL != "" && launch != nil:
+		return nil, c.Errorf("take launch away, or launch it with command =", "engine %q is attached by its url: flow does not launch it", e.Name)
 	case len(e.Command) > 0 && e.Command[0] == "":
 		return nil, c.Errorf("begin the command with a program", "engine %q: the command's first word is empty", e.Name)
 	case e.API != nil && e.URL == "" && !mentionsPort(e):

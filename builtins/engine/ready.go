@@ -47,6 +47,7 @@ func (p *Process) WaitReady(ctx context.Context) error {
 			return err
 		}
 		if ready {
+			p.findScope()
 			p.mu.Lock()
 			p.info.ReadyNS = p.now()
 			p.mu.Unlock()

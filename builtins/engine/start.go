@@ -172,7 +172,13 @@ func (p *Process) prepare(l Launch) (*spec, error) {
 	c.Argv[0] = bin
 	p.info.Argv, p.info.Env, p.info.Dir, p.info.Files, p.info.Binary = c.Argv, env, dir, c.Config, bin
 	sp := &spec{Path: []byte(bin), Argv: toBytes(c.Argv), Env: toBytes(owner.Mark(pairs(env), p.held.ID())), Dir: []byte(dir), Stdout: p.stdout}
-	if parent := cgroupParent(p.o, "/proc"); parent != "" {
+	if s := l.Engine.Launch; s != nil {
+		path, words, unit, err := intoScope(l, *s, bin, c.Argv, env)
+		if err != nil {
+			return nil, err
+		}
+		sp.Path, sp.Argv, p.info.Unit = []byte(path), toBytes(words), unit
+	} else if parent := cgroupParent(p.o, "/proc"); parent != "" {
 		sp.Cgroup = []byte(filepath.Join(parent, "flow-"+newID()))
 	}
 	return sp, nil

@@ -128,6 +128,7 @@ func (p *Process) Stop(ctx context.Context) error {
 	if ctx.Err() != nil {
 		grace = min(grace, hurriedGrace)
 	}
+	p.findScope() // a command engine was ready before it was there
 	before := p.treeStats()
 	p.mu.Lock()
 	p.stopping = true

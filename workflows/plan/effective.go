@@ -40,6 +40,9 @@ func apply(e Engine, s Stack) (record.Command, error) {
 	if e.API != nil {
 		c.Request = e.API.Body
 	}
+	if e.Launch != nil {
+		c.Launch = e.Launch.String()
+	}
 	if c.Env == nil {
 		c.Env = map[string]string{}
 	}
@@ -124,6 +127,9 @@ func delta(flags flags, base, c record.Command) map[string]string {
 	}
 	for k, v := range c.Host { // an engine has none of its own
 		d["host "+k] = v
+	}
+	if c.Launch != base.Launch {
+		d["launch"] = c.Launch
 	}
 	if c.Request != base.Request {
 		d["request"] = c.Request

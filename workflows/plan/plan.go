@@ -80,6 +80,7 @@ type Engine struct {
 	Evidence   []string            `json:"evidence,omitempty"` // arguments added on every side so that evidence is printed
 	Timeouts   Timeouts            `json:"timeouts"`
 	StopSignal string              `json:"stop_signal,omitempty"` // SIGTERM when empty
+	Launch     *Systemd            `json:"launch,omitempty"`      // nil: plainly, as a child of flow's supervisor
 	Resources  []string            `json:"resources,omitempty"`   // what it uses: gpus:N, gpu:UUID, cpus:SET, numa:N, disk:ID; nil is the whole host
 	Collectors []Collector         `json:"collectors,omitempty"`  // what samples it and its machine, in every group that it is part of
 }

@@ -123,8 +123,9 @@ type Command struct {
 	Config  map[string]string `json:"config,omitempty"`  // file name to content
 	Request string            `json:"request,omitempty"` // overrides of the request body, canonical JSON
 	URL     string            `json:"url,omitempty"`
-	Host    map[string]string `json:"host,omitempty"`  // host settings: "governor" → "performance"
-	Delta   map[string]string `json:"delta,omitempty"` // "arg -ub" → "1024", "env X" → "1", "unset Y" → "", …
+	Launch  string            `json:"launch,omitempty"` // by what it is launched: "systemd-run --user …"; "" is by flow itself
+	Host    map[string]string `json:"host,omitempty"`   // host settings: "governor" → "performance"
+	Delta   map[string]string `json:"delta,omitempty"`  // "arg -ub" → "1024", "env X" → "1", "unset Y" → "", …
 }
 
 // Group is one experiment.
@@ -286,6 +287,7 @@ type Process struct {
 	StartTicks uint64            `json:"start_ticks,omitempty"` // /proc/PID/stat field 22: identity with the pid
 	Port       int               `json:"port,omitempty"`
 	Cgroup     string            `json:"cgroup,omitempty"` // "" when none could be made
+	Unit       string            `json:"unit,omitempty"`   // systemd's transient unit that it ran in
 	LaunchNS   int64             `json:"launch_ns"`        // monotonic
 	ReadyNS    int64             `json:"ready_ns,omitempty"`
 	ExitNS     int64             `json:"exit_ns,omitempty"`
