@@ -148,10 +148,15 @@ func (l *Loader) compile(f *file) (*starlark.Program, error) {
 	if err != nil {
 		return nil, l.diagnoseSource(f, err)
 	}
-	if pos := tooLarge(tree); pos.IsValid() {
-		return nil, &diag.Error{Pos: toPos(pos), Kind: diag.Workflow, Msg: fmt.Sprintf("a value is repeated more than %d times", maxRepeat), Fix: memoryFix}
+	if _, err := starlark.FileProgram(tree, l.Predeclared.Has); err != nil { // it resolves the names, too
+		return nil, l.diagnoseSource(f, err)
 	}
-	prog, err := starlark.FileProgram(tree, l.Predeclared.Has)
+	runs, err := options().Parse(f.Label, f.Text, 0)
+	if err != nil {
+		return nil, l.diagnoseSource(f, err)
+	}
+	bound(runs)
+	prog, err := starlark.FileProgram(runs, bounded(l.Predeclared).Has)
 	if err != nil {
 		return nil, l.diagnoseSource(f, err)
 	}

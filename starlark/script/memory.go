@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"flow/starlark/diag"
-
-	"go.starlark.net/syntax"
 )
 
 // MemoryError is the cause of a load that was given up because the heap grew too much. Part of the language
@@ -39,7 +37,7 @@ func heap() uint64 {
 
 // BoundMemory runs fn and gives it up when the heap has grown by more than limit bytes (0 is DefaultMemory):
 // fn's context then ends, and after a moment it is left to itself, and the error names at. It is for what has no effects. A single copy of gigabytes holds the
-// scheduler too and is seen late; tooLarge refuses what of that can be read in the file.
+// scheduler too and is seen late; bounded refuses most of that before it is begun.
 func BoundMemory(ctx context.Context, at diag.Pos, limit uint64, fn func(context.Context) error) error {
 	if limit == 0 {
 		limit = DefaultMemory
@@ -74,49 +72,5 @@ func BoundMemory(ctx context.Context, at diag.Pos, limit uint64, fn func(context
 		case <-time.After(grace + grace/5): // Load ends in a grace, and knows the file
 		}
 		return &diag.Error{Pos: at, Kind: diag.Workflow, Err: over, Fix: memoryFix}
-	}
-}
-
-// maxRepeat is how often a written number may repeat a value.
-const maxRepeat = 10_000_000
-
-// tooLarge is the place of a multiplication of a written list, tuple or text by a written number that is too
-// large: [0] * 1000000000 is one step, which nothing can interrupt while it fills memory, so it is not begun.
-func tooLarge(tree *syntax.File) (at syntax.Position) {
-	syntax.Walk(tree, func(n syntax.Node) bool {
-		b, ok := n.(*syntax.BinaryExpr)
-		if ok && b.Op == syntax.STAR && !at.IsValid() && (repeats(b.X, b.Y) || repeats(b.Y, b.X)) {
-			at = b.OpPos
-		}
-		return true
-	})
-	return at
-}
-
-func repeats(what, times syntax.Expr) bool {
-	switch w := bare(what).(type) {
-	case *syntax.ListExpr, *syntax.TupleExpr, *syntax.Comprehension:
-	case *syntax.Literal:
-		if w.Token != syntax.STRING && w.Token != syntax.BYTES {
-			return false
-		}
-	default:
-		return false
-	}
-	n, ok := bare(times).(*syntax.Literal)
-	if !ok || n.Token != syntax.INT {
-		return false
-	}
-	i, small := n.Value.(int64)
-	return !small || i > maxRepeat
-}
-
-func bare(e syntax.Expr) syntax.Expr {
-	for {
-		p, ok := e.(*syntax.ParenExpr)
-		if !ok {
-			return e
-		}
-		e = p.X
 	}
 }

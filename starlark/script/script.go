@@ -204,7 +204,7 @@ func (l *Loader) load(ctx context.Context, parent *chain, label string) (starlar
 		}
 		return l.load(r.ctx, c, next)
 	}
-	globals, err = prog.Init(r.thread, l.Predeclared)
+	globals, err = prog.Init(r.thread, bounded(l.Predeclared))
 	globals.Freeze()
 	if err != nil {
 		return nil, l.diagnose(r, "", err)
