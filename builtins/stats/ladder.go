@@ -46,6 +46,15 @@ func (l Ladder) weights(control, rung string) (w []float64, n int) {
 	return w, n
 }
 
+// weighed is the sum of the arms by weights, and its variance in units of that of one arm.
+func (l Ladder) weighed(w []float64) (sum, k float64) {
+	for i := range w {
+		sum += w[i] * l.Y[i]
+		k += w[i] * w[i]
+	}
+	return sum, k
+}
+
 // Deltas is the difference of every arm of a rung to its interpolated control, in time, and the factor of
 // each: its variance in units of that of one arm. Arms that do not stand between two controls are left out.
 func (l Ladder) Deltas(control, rung string) (deltas, factors []float64) {
@@ -63,11 +72,7 @@ func (l Ladder) Deltas(control, rung string) (deltas, factors []float64) {
 		if n == 0 {
 			continue
 		}
-		d, k := 0.0, 0.0
-		for j := range w {
-			d += w[j] * l.Y[j]
-			k += w[j] * w[j]
-		}
+		d, k := l.weighed(w)
 		deltas, factors = append(deltas, d), append(factors, k)
 	}
 	return deltas, factors
@@ -96,11 +101,7 @@ func Rung(ls []Ladder, control, rung string, n *Noise) (e Estimate, ok bool) {
 		if arms == 0 {
 			continue
 		}
-		d, kk := 0.0, 0.0
-		for i := range w {
-			d += w[i] * l.Y[i]
-			kk += w[i] * w[i]
-		}
+		d, kk := l.weighed(w)
 		each = append(each, d)
 		k += kk
 		scale = math.Max(scale, maxAbs(l.Y))

@@ -19,7 +19,7 @@ var sections = []struct { // never written to
 		"TestSection31RungCorrelation", "TestSection31RungContrast", "TestSection31VonNeumann"}},
 	{"3.2", "unit of analysis", []string{"TestSection32Quads", "TestSection32Trend", "TestSection32TrendLevel", "TestSection32NoResidualVariation",
 		"TestSection32PairVariance", "TestSection32Pairing", "TestSection32And33MannWhitney"}},
-	{"3.3", "five pairs", []string{"TestSection33", "TestSection33FivePairs", "TestSection33MedianInterval"}},
+	{"3.3", "five pairs", []string{"TestSection33Pairs", "TestSection33FivePairs", "TestSection33MedianInterval"}},
 	{"3.4", "what n can say", []string{"TestSection34Attainability", "TestSection34ZFormula", "TestSection34Zeros", "TestSection34Bootstrap",
 		"TestSection34BootstrapCoverage", "gate.TestSection34Normality"}},
 	{"3.5", "borrowing noise", []string{"TestSection35Floor", "TestSection35Pool", "TestSection35Bartlett", "TestSection35Borrowing"}},
