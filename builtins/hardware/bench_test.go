@@ -3,10 +3,8 @@ package hardware
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"runtime"
-	"sync"
 	"testing"
 	"time"
 )
@@ -87,65 +85,6 @@ func BenchmarkSamplerOfMachines(b *testing.B) {
 			})
 		}
 	}
-}
-
-// BenchmarkSlowdown is what sampling costs a program that uses every core: the same work with and without
-// the sampler, interleaved ABBA, as the mean of the log ratios of its pairs in percent with the half width
-// of its 95 % interval (2 standard errors). Without says what two runs without the sampler differ by.
-func BenchmarkSlowdown(b *testing.B) {
-	for _, hz := range []int{0, 10, 100} {
-		name := fmt.Sprintf("%dHz", hz)
-		if hz == 0 {
-			name = "without"
-		}
-		b.Run(name, func(b *testing.B) {
-			srcs := Open(Options{NVML: true})
-			defer closeAll(b, srcs)
-			run := func(sampled bool) float64 {
-				if sampled && hz > 0 {
-					s, err := StartSampler(context.Background(), SamplerOptions{Sources: srcs, Interval: time.Second / time.Duration(hz)})
-					if err != nil {
-						b.Fatal(err)
-					}
-					defer s.Stop()
-				}
-				return burn()
-			}
-			var sum, squares float64
-			n := 0
-			for i := range 2 * b.N {
-				first := run(i%2 == 1)
-				second := run(i%2 == 0)
-				d := math.Log(second / first)
-				if i%2 == 1 {
-					d = -d
-				}
-				sum, squares, n = sum+d, squares+d*d, n+1
-			}
-			mean := sum / float64(n)
-			b.ReportMetric(100*mean, "%slower")
-			if n > 1 {
-				b.ReportMetric(200*math.Sqrt((squares-sum*mean)/float64(n-1)/float64(n)), "+/-%")
-			}
-		})
-	}
-}
-
-// burn is a fixed amount of work on every core, and the seconds that it took.
-func burn() float64 {
-	start := time.Now()
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			x := uint64(1)
-			for range 100_000_000 {
-				x = x*6364136223846793005 + 1442695040888963407
-			}
-			runtime.KeepAlive(x)
-		})
-	}
-	wg.Wait()
-	return time.Since(start).Seconds()
 }
 
 func benchSampler(b *testing.B, srcs []Source, interval time.Duration, engine []int) {
