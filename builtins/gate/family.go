@@ -48,6 +48,8 @@ type Member struct {
 	Range       []float64 `json:"interaction_range,omitempty"` // low, high
 	log, se, df float64
 	hashes      []string
+	set         int       // its group among the session's: members of one set may share arms
+	weights     []float64 // of its group's arms in it, where it shares them with other members; else nil
 }
 
 // Family judges a session's groups as one family. It is pure over the groups, and changes none of them.
@@ -59,14 +61,17 @@ type Member struct {
 func Family(groups []*record.Group) FamilyReport {
 	r := FamilyReport{Rate: FamilyRate}
 	anytime := false
-	for _, g := range groups {
+	for i, g := range groups {
 		switch {
 		case g.Verdict == record.Invalid || g.Verdict == record.Infeasible || g.Verdict == "":
 		case g.Role == record.RoleNoiseFloor:
 		case g.Role == record.RoleQualification:
 			r.Claims = append(r.Claims, members(g)...)
 		default:
-			r.Screens = append(r.Screens, members(g)...)
+			for _, m := range members(g) {
+				m.set = i
+				r.Screens = append(r.Screens, m)
+			}
 			anytime = anytime || anytimeOf(g) != nil
 		}
 	}
@@ -108,6 +113,12 @@ func members(g *record.Group) []Member {
 			}
 			side = append(side, m)
 		}
+		if len(g.Sides) > 2 || len(side) > 1 {
+			w := weightsOf(g, s.Label)
+			for i := range side {
+				side[i].weights = w
+			}
+		}
 		if len(side) > 1 && g.CaseRule != "each" {
 			worst := slices.MaxFunc(side, func(a, b Member) int { return compare(a.P, b.P) })
 			worst.Case = ""
@@ -121,6 +132,26 @@ func members(g *record.Group) []Member {
 		out = append(out, side...)
 	}
 	return out
+}
+
+// weightsOf is the weight of each arm of a group in the effect of a side: of a ladder by its order, else one of the
+// side's own, which only its cases share. nil for a factorial design, whose effects share no noise.
+func weightsOf(g *record.Group, side string) []float64 {
+	if g.Design != "" {
+		return nil
+	}
+	for _, b := range validBlocks(g) {
+		if b.Kind == "ladder" {
+			return stats.RungWeights(b.Labels, g.Control, side)
+		}
+	}
+	w := make([]float64, len(g.Sides))
+	for i, s := range g.Sides {
+		if s.Label == side {
+			w[i] = 1
+		}
+	}
+	return w
 }
 
 func comparisonsOf(g *record.Group, side string) []record.Comparison {
@@ -202,8 +233,10 @@ func (r *FamilyReport) screens(anytime bool) {
 		return
 	}
 	p, x, v := make([]float64, len(ms)), make([]float64, len(ms)), make([]float64, len(ms))
+	shares := make([]stats.Share, len(ms))
 	for i, m := range ms {
 		p[i], x[i], v[i] = m.P, m.log, m.se*m.se
+		shares[i] = stats.Share{Set: m.set, Weights: m.weights}
 	}
 	r.Rule = "BH"
 	if anytime {
@@ -227,7 +260,7 @@ func (r *FamilyReport) screens(anytime bool) {
 			}
 		}
 	}
-	if e, alarm := stats.OneSided(x); alarm {
+	if e, alarm := stats.OneSidedShared(x, shares); alarm {
 		way := "up"
 		if e.K < e.N-e.K {
 			way = "down"
