@@ -26,6 +26,8 @@ func newExportCommand(a *app) *cobra.Command {
 
   rows-jsonl    one JSON object a measured request, in the shape of strata-bench's rows; what was not measured
                 is null, with the reason under null_reasons
+  results-json  groups with their arms, medians, gains and pair deltas, in the shape of the argodrive campaigns'
+                results; what was not measured is null, with the reason under null_reasons
   csv           one line a metric of an arm, with its case, unit, source and rule
   json          the records as they are
   gobench       Go benchmark text, which benchstat reads: benchstat -col /side FILE`,
@@ -50,10 +52,12 @@ func newExportCommand(a *app) *cobra.Command {
 				err = exportCSV(w, groups)
 			case "json":
 				err = json.NewEncoder(w).Encode(map[string]any{"session": s, "groups": groups})
+			case "results-json":
+				err = exchange.WriteResultsJSON(w, s, groups)
 			case "gobench":
 				err = exchange.WriteGoBench(w, s, groups)
 			default:
-				return usage("export", fmt.Sprintf("got format %q, want rows-jsonl, csv, json or gobench", format), "flow export "+args[0]+" --format rows-jsonl")
+				return usage("export", fmt.Sprintf("got format %q, want results-json, rows-jsonl, csv, json or gobench", format), "flow export "+args[0]+" --format rows-jsonl")
 			}
 			if err == nil {
 				err = w.Flush()
@@ -61,7 +65,7 @@ func newExportCommand(a *app) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "json", "rows-jsonl, csv, json or gobench")
+	cmd.Flags().StringVar(&format, "format", "json", "results-json, rows-jsonl, csv, json or gobench")
 	return cmd
 }
 
