@@ -195,7 +195,9 @@ func TestGuardsEndAnArm(t *testing.T) {
 			"gate swap growth: observed growth of meminfo.swap_used_mib was 256, above 64", "A"},
 		{"thermal throttle", plan.Guard{Name: "thermal", Sensor: "nvml.0.reason_hw_thermal", Above: one(0), Hold: 100 * time.Millisecond}, inMeasure("nvml.0.reason_hw_thermal", 0, 1),
 			"gate thermal: observed nvml.0.reason_hw_thermal was 1, above 0", "A"},
-		{"foreign load", plan.Guard{Name: "foreign", Sensor: "procs.engine.count", Above: one(1)}, inMeasure("procs.engine.count", 1, 2), "gate foreign: observed procs.engine.count was 2, above 1", "A"},
+		{"foreign load", plan.Guard{Name: "foreign", Sensor: "procs.engines.count", Above: one(1)}, inMeasure("procs.engines.count", 1, 2), "gate foreign: observed procs.engines.count was 2, above 1", "A"},
+		{"foreign process on the GPU", plan.Guard{Name: "foreign GPU", Sensor: "nvml.0.foreign_processes", Above: one(0), Hold: 200 * time.Millisecond}, inMeasure("nvml.0.foreign_processes", 0, 1),
+			"gate foreign GPU: observed nvml.0.foreign_processes was 1, above 0 for 200ms", "A"},
 		{"pressure of the user", plan.Guard{Name: "pressure", Sensor: "psi.memory.full_avg10_pct", Also: []string{"psi.user.memory.full_avg10_pct"}, Above: one(10)},
 			inMeasure("psi.user.memory.full_avg10_pct", 1, 31), "gate pressure: observed psi.user.memory.full_avg10_pct was 31, above 10", "A"},
 	} {
