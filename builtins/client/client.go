@@ -27,6 +27,7 @@ type Options struct {
 	API     plan.API      // kind, path, model, headers, body
 	BaseURL string        // "http://127.0.0.1:8080"
 	Now     func() int64  // the monotonic clock of the session, nanoseconds
+	Wall    func() int64  // the clock that the kernel stamps with, nanoseconds; nil is the machine's
 	Timeout time.Duration // of one request from its start; 600 s when zero
 	OnMark  func()        // a measured request was sent, had its first token, has ended: it must not wait; nil tells nobody
 }
@@ -64,7 +65,7 @@ func New(o Options) *Client {
 	}
 	o.BaseURL = strings.TrimRight(o.BaseURL, "/")
 	c := &Client{o: o}
-	c.kernel, c.unstamp = newKernelClock(o.Now)
+	c.kernel, c.unstamp = newKernelClock(o.Now, o.Wall)
 	c.poller = newPoller(c.kernel)
 	c.aside = &http.Client{Timeout: min(30*time.Second, c.o.Timeout), Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
 	return c

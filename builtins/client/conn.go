@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"sync"
@@ -67,7 +66,9 @@ func (s *lastStamp) Read(b []byte) (int, error) {
 
 // link is a connection as an exchange uses it.
 type link interface {
-	io.Writer
+	// send writes all of b. began is when the last piece of it began to be written: nothing was answered
+	// before.
+	send(b []byte, now func() int64) (began int64, err error)
 	// deliver hands every read to take until take has had enough, which it has after an error.
 	deliver(take func(b []byte, at stamp, err error) taken)
 	// cut ends what waits on the link with an error, now and from now on; cutIn does so in a while.
@@ -97,6 +98,20 @@ type socket struct {
 	source
 	tcp net.Conn // below everything
 	buf []byte
+}
+
+// pieceSize is what is written at once of a long request.
+const pieceSize = 64 << 10
+
+func (s *socket) send(b []byte, now func() int64) (began int64, err error) {
+	for {
+		n := min(len(b), pieceSize)
+		began = now()
+		if _, err = s.Write(b[:n]); err != nil || n == len(b) {
+			return began, err
+		}
+		b = b[n:]
+	}
 }
 
 func (s *socket) deliver(take func(b []byte, at stamp, err error) taken) {

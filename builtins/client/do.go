@@ -124,7 +124,7 @@ func ended(ctx context.Context) error {
 }
 
 // lateStamp is the warning of a request whose end of sending was stamped after its answer had arrived.
-const lateStamp = "the answer came before the end of sending could be stamped: the start of the write stands for it"
+const lateStamp = "the answer came before the end of sending could be stamped: the start of its last write stands for it"
 
 // converse writes the request to w and reads until the answer ends. again says that w was stale.
 func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answer) (again bool, err error) {
@@ -138,8 +138,7 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 		}
 	}()
 	offset := c.kernel.fresh()
-	began := c.o.Now()
-	_, unsent := w.Write(message)
+	began, unsent := w.send(message, c.o.Now)
 	sent := c.o.Now()
 	switch over := ended(ctx); {
 	case unsent == nil:
@@ -160,7 +159,7 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 		if len(b) > 0 {
 			if a.row.SentNS != nil && at.ns < *a.row.SentNS {
 				// The machine took this thread away between the write and its stamp, while the answer was
-				// stamped by the kernel: the write itself began before anything could be answered.
+				// stamped by the kernel: the last write began before anything could be answered.
 				if sent-at.ns > int64(time.Millisecond) {
 					a.warn(lateStamp)
 				}

@@ -24,8 +24,11 @@ type kernelClock struct {
 // newKernelClock gives nil where the kernel gives no stamps. The kernel switches stamping on for all sockets
 // together, late, by a work queue, and reads before the switch have no stamp. So a pair of sockets of our own
 // is read until a stamp comes, and is kept open so that stamping stays on.
-func newKernelClock(now func() int64) (*kernelClock, func()) {
-	k := &kernelClock{now: now, wall: wallTime}
+func newKernelClock(now, wall func() int64) (*kernelClock, func()) {
+	if wall == nil {
+		wall = wallTime
+	}
+	k := &kernelClock{now: now, wall: wall}
 	k.measure()
 	out, in, err := loopback()
 	if err != nil {

@@ -232,17 +232,17 @@ type polled struct {
 
 var _ link = (*polled)(nil)
 
-func (c *polled) Write(b []byte) (int, error) {
-	for n := 0; ; {
-		m, err := unix.Write(c.fd, b[n:])
-		n += max(m, 0)
-		switch {
-		case n == len(b):
-			return n, nil
+func (c *polled) send(b []byte, now func() int64) (began int64, err error) {
+	for {
+		began = now()
+		n, err := unix.Write(c.fd, b)
+		switch b = b[max(n, 0):]; {
+		case len(b) == 0:
+			return began, nil
 		case err == unix.EAGAIN: // a long prompt, and a server that does not read yet; a cut ends the wait
 			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, -1)
 		case err != nil && err != unix.EINTR:
-			return n, os.NewSyscallError("write", err)
+			return began, os.NewSyscallError("write", err)
 		}
 	}
 }

@@ -90,7 +90,7 @@ func (p *process) send(ctx context.Context, w plan.Workload, ps []client.Prompt,
 		}
 		return p.client.Run(ctx, ps, w.Concurrency), nil
 	}
-	offset := wallOffset()
+	offset := p.r.m.wallOffset()
 	path := ""
 	if p.e.Ready.Kind == plan.ReadyHTTP {
 		path = p.e.Ready.Path
@@ -125,7 +125,7 @@ func (p *process) send(ctx context.Context, w plan.Workload, ps []client.Prompt,
 	}
 	rows, load := p.client.Load(ctx, ps, o)
 	load.ProbeUS, load.ClientCPUs = rtts, w.ClientCPUs
-	if step := wallOffset() - offset; step > int64(time.Millisecond) || step < -int64(time.Millisecond) {
+	if step := p.r.m.wallOffset() - offset; step > int64(time.Millisecond) || step < -int64(time.Millisecond) {
 		load.ClockStepNS = step
 	}
 	if load.ServerMax != nil {
@@ -196,11 +196,11 @@ func isStable(took []float64, s plan.Stable) bool {
 }
 
 // wallOffset is wall minus monotonic time, the tightest of a few readings.
-func wallOffset() int64 {
+func (m *Real) wallOffset() int64 {
 	var offset, width int64 = 0, math.MaxInt64
 	for range 5 {
 		a := machine.Monotonic()
-		wall := time.Now().UnixNano()
+		wall := m.o.Wall()
 		b := machine.Monotonic()
 		if b-a < width {
 			width, offset = b-a, wall-(a+(b-a)/2)

@@ -41,6 +41,7 @@ type RealOptions struct {
 	OnWait    func(words string)
 	KernelLog string         // "" is /dev/kmsg
 	Run       machine.Runner // of host commands; nil starts processes
+	Wall      func() int64   // the wall clock, ns; nil is the machine's
 	Allow     []string       // environment variables engines may inherit besides the defaults
 }
 
@@ -71,6 +72,9 @@ func NewReal(o RealOptions) (*Real, error) {
 	}
 	if o.LockDir == "" {
 		o.LockDir = machine.DefaultLockDir()
+	}
+	if o.Wall == nil {
+		o.Wall = func() int64 { return time.Now().UnixNano() }
 	}
 	// An engine runs in a folder of its own, from which a relative path would lead elsewhere.
 	for _, dir := range []*string{&o.Work, &o.StateDir, &o.LockDir} {
@@ -220,7 +224,7 @@ func (r *rig) Launch(ctx context.Context, e plan.Engine) (plan.Process, error) {
 		return nil, launchError(err)
 	}
 	if e.API != nil {
-		r.proc.client = client.New(client.Options{API: *e.API, BaseURL: ep.BaseURL(), Now: machine.Monotonic, Timeout: e.Timeouts.WithDefaults().Request, OnMark: r.sampler.Mark})
+		r.proc.client = client.New(client.Options{API: *e.API, BaseURL: ep.BaseURL(), Now: machine.Monotonic, Wall: r.m.o.Wall, Timeout: e.Timeouts.WithDefaults().Request, OnMark: r.sampler.Mark})
 	}
 	return r.proc, nil
 }
