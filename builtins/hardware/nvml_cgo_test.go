@@ -5,6 +5,7 @@ package hardware
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -200,5 +201,33 @@ func TestFurtherUnits(t *testing.T) {
 	fields = nil
 	if _, err := g.Read(gpuMemTemp); !errors.Is(err, errNotSupported) {
 		t.Errorf("no memory sensor: %v", err)
+	}
+}
+
+// TestProcesses: those that compute and those that draw, each once; a memory that the driver does not tell is
+// not 16 million TiB.
+func TestProcesses(t *testing.T) {
+	d := device()
+	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
+		return []nvml.ProcessInfo{{Pid: 7, UsedGpuMemory: 512 << 20}, {Pid: 9, UsedGpuMemory: math.MaxUint64}}, nvml.SUCCESS
+	}
+	d.GetGraphicsRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
+		return []nvml.ProcessInfo{{Pid: 7, UsedGpuMemory: 512 << 20}, {Pid: 11, UsedGpuMemory: 1 << 20}}, nvml.SUCCESS
+	}
+	g := &nvidiaGPU{d: d}
+	got, err := g.Processes()
+	if err != nil || len(got) != 3 || got[0] != (gpuProcess{7, 512}) || got[1].pid != 9 || !math.IsNaN(got[1].mib) || got[2] != (gpuProcess{11, 1}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if n, err := g.Read(gpuProcesses); err != nil || n != 3 {
+		t.Errorf("counted %v, %v", n, err)
+	}
+	d.GetGraphicsRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.ERROR_NOT_SUPPORTED }
+	if got, err := g.Processes(); err != nil || len(got) != 2 {
+		t.Errorf("without those that draw: %v, %v", got, err)
+	}
+	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.ERROR_NO_PERMISSION }
+	if _, err := g.Processes(); err == nil {
+		t.Error("a refusal was taken for an empty list")
 	}
 }

@@ -20,7 +20,6 @@ const doctorPause = 300 * time.Millisecond
 
 func newDoctorCommand(a *app) *cobra.Command {
 	var asJSON, restore, giveUp, sensors bool
-	var rapl string
 	var from roots
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -37,7 +36,7 @@ can be sampled, and for the others why not and how to get them. "flow doc machin
 			}
 			// Another root is another machine's: its GPUs are not those of the library here.
 			here := from.proc == "/proc" && from.sys == "/sys"
-			o := hardware.Options{Proc: from.proc, Sys: from.sys, Now: machine.Monotonic, NVML: here, RAPL: rapl}
+			o := hardware.Options{Proc: from.proc, Sys: from.sys, Now: machine.Monotonic, NVML: here, RAPL: from.rapl}
 			c := examine(cmd.Context(), o, machine.Identity(cmd.Context(), from.proc, from.sys), func(ctx context.Context) {
 				if !here {
 					return
@@ -69,7 +68,6 @@ can be sampled, and for the others why not and how to get them. "flow doc machin
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	cmd.Flags().BoolVar(&sensors, "sensors", false, "list every sensor, with its source")
-	cmd.Flags().StringVar(&rapl, "rapl", "", "look at this powercap domain (psys, dram, a path) instead of the packages")
 	cmd.Flags().BoolVar(&restore, "restore", false, "put back host settings that a flow which is gone has left changed")
 	cmd.Flags().BoolVar(&giveUp, "give-up", false, "with --restore: take off the record what cannot be put back, and name it")
 	from.add(cmd)

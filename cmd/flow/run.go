@@ -35,11 +35,12 @@ type runFlags struct {
 }
 
 // roots are where sensors are read. The processes of engines are always this machine's own.
-type roots struct{ proc, sys string }
+type roots struct{ proc, sys, rapl string }
 
 func (r *roots) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&r.proc, "procfs", "/proc", "read sensors below another root, as where a container sees the host's")
 	cmd.Flags().StringVar(&r.sys, "sysfs", "/sys", "the same for /sys")
+	cmd.Flags().StringVar(&r.rapl, "rapl", "", "read energy of this powercap domain (psys, dram, a path) instead of the packages")
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
@@ -266,7 +267,7 @@ func (r *running) real(f runFlags) (run.Measurer, error) {
 		work = r.work.Path
 	}
 	return measure.NewReal(measure.RealOptions{
-		Root: r.w.root, Exe: exe, Work: work, Keep: f.keep != "", Proc: f.proc, Sys: f.sys, StateDir: state, SessionID: r.rs.ID, Owner: r.owner, Workflow: r.w.label, Wait: f.wait,
+		Root: r.w.root, Exe: exe, Work: work, Keep: f.keep != "", Proc: f.proc, Sys: f.sys, RAPL: f.rapl, StateDir: state, SessionID: r.rs.ID, Owner: r.owner, Workflow: r.w.label, Wait: f.wait,
 		OnWait: func(words string) { r.live.Event(record.Event{Kind: "warning", Text: words}) },
 	})
 }

@@ -33,6 +33,7 @@ type RealOptions struct {
 	StateDir  string        // caches
 	LockDir   string        // "" is the machine's
 	Proc, Sys string        // "" is /proc and /sys
+	RAPL      string        // the one powercap domain for energy; "" is every package
 	Interval  time.Duration // of the sampler where a group does not say; 100 ms when zero
 	SessionID string
 	Owner     *owner.Owner  // of the engines' processes
@@ -89,7 +90,7 @@ func NewReal(o RealOptions) (*Real, error) {
 	}
 	return &Real{
 		o: o, versions: map[string]string{},
-		sources: hardware.Open(hardware.Options{Proc: o.Proc, Sys: o.Sys, Now: machine.Monotonic, NVML: true}),
+		sources: hardware.Open(hardware.Options{Proc: o.Proc, Sys: o.Sys, Now: machine.Monotonic, NVML: true, RAPL: o.RAPL}),
 		digests: machine.NewDigester(o.Root, filepath.Join(o.StateDir, "digests.json")),
 	}, nil
 }
