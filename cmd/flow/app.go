@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"sync"
 	"syscall"
 
@@ -41,10 +42,16 @@ type exitError struct {
 func (e *exitError) Error() string { return e.msg }
 
 // main1 runs the command line and gives the exit code. It is main without os.Exit, for tests.
-func main1(ctx context.Context, a *app, args []string) int {
+func main1(ctx context.Context, a *app, args []string) (code int) {
 	if hidden, ok := hiddenVerb(args); ok {
 		return hidden(args[1:], a.stdout, a.stderr)
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(a.stderr, "flow: a bug in flow: %v\n%s\tfix: report it with the command line and the file\n", p, debug.Stack())
+			code = diag.Bug.ExitCode()
+		}
+	}()
 	out := &output{w: a.stdout}
 	a.stdout = out
 	root := newRootCommand(a)
@@ -79,6 +86,9 @@ func main1(ctx context.Context, a *app, args []string) int {
 	fmt.Fprintln(a.stderr, ui.Clean(diag.Format(err), 4*ui.MaxText))
 	if k, ok := diag.KindOf(err); ok {
 		return k.ExitCode()
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return diag.Stopped.ExitCode()
 	}
 	return diag.Bug.ExitCode()
 }

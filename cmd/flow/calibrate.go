@@ -164,6 +164,11 @@ func calibrateFile(ctx context.Context, file string, params map[string]string, m
 		if err == nil {
 			_, err = w.main()
 		}
+		if err == nil && k == 0 { // one alone first: all at once would fill memory faster than it can be seen
+			_, err = tried(ctx, "calibrate", file, func(ctx context.Context) ([]*record.Group, error) {
+				return simulateOnce(ctx, w, model, sessionSeed(seed, 0))
+			})
+		}
 		if err != nil {
 			cancel(err) // of a worker's mistake or a signal before it, the first counts
 			break

@@ -8,11 +8,9 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"flow/starlark/diag"
 	"flow/starlark/script"
 	"flow/workflows/measure"
 	"flow/workflows/record"
@@ -101,9 +99,6 @@ func (c *checked) words() string {
 	return s
 }
 
-// checkLimit is how long one walk through main may take before it is called endless.
-const checkLimit = 10 * time.Second
-
 func check(ctx context.Context, file string, params map[string]string) (c *checked, err error) {
 	c = &checked{File: file}
 	defer func() {
@@ -125,21 +120,21 @@ func check(ctx context.Context, file string, params map[string]string) (c *check
 		return c, nil
 	}
 	// The walks are independent and touch nothing: globals are frozen. The first verdict's error is told.
-	walks, errs := make([]*counting, len(forced)), make([]error, len(forced))
-	if err := script.BoundMemory(ctx, diag.Pos{File: file}, 0, func(ctx context.Context) error {
+	walks, err := tried(ctx, "check", file, func(ctx context.Context) ([]*counting, error) {
+		walks, errs := make([]*counting, len(forced)), make([]error, len(forced))
 		var done sync.WaitGroup
 		for i, verdict := range forced {
 			done.Go(func() { walks[i], errs[i] = rehearse(ctx, w, verdict) })
 		}
 		done.Wait()
-		return errors.Join(errs...)
-	}); err != nil && errors.As(err, new(*script.MemoryError)) {
-		return c, err // the walks may go on: nothing of theirs is read
-	}
-	for i, n := range walks {
-		if errs[i] != nil {
-			return c, errs[i]
+		for i, err := range errs {
+			if err != nil {
+				return walks[:i], err
+			}
 		}
+		return walks, nil
+	})
+	for _, n := range walks {
 		c.Groups = max(c.Groups, n.groups)
 		for _, w := range n.warnings {
 			if !slices.Contains(c.Warnings, w) {
@@ -147,14 +142,15 @@ func check(ctx context.Context, file string, params map[string]string) (c *check
 			}
 		}
 	}
+	if err != nil {
+		return c, err
+	}
 	c.OK = true
 	return c, nil
 }
 
 // rehearse walks main once with every group ending in verdict ("" is as it comes), and counts.
 func rehearse(ctx context.Context, w *workflow, verdict string) (*counting, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, usage("check", "main took longer than "+checkLimit.String(), "look for a loop that does not end"))
-	defer cancel()
 	m := measure.NewSimulated(measure.Model{SD: .001}, record.Machine{ID: "check"}, func() int64 { return 0 })
 	mem := run.NewMemory()
 	counted := &counting{Memory: mem, here: &here{root: w.root}}

@@ -7,10 +7,14 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 )
 
 func main() {
+	// What the runtime ends by itself (no memory left, a panic that nobody caught) would exit with 2, which here
+	// says that the workflow is wrong. So it ends with SIGABRT, 134 in a shell.
+	debug.SetTraceback("crash")
 	// A reader that goes away (flow run --json | head) must not kill a session in the middle of an arm.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, cancel := context.WithCancelCause(context.Background())

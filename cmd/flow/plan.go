@@ -128,7 +128,7 @@ func planFile(ctx context.Context, file string, params map[string]string, past [
 	}
 	var best *planned
 	for _, verdict := range []string{record.Better, record.Inconclusive} {
-		kept, err := walk(ctx, w, verdict, past)
+		kept, err := tried(ctx, "plan", file, func(ctx context.Context) (*beginning, error) { return walk(ctx, w, verdict, past) })
 		if err != nil {
 			return nil, err
 		}

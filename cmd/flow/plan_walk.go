@@ -18,8 +18,6 @@ import (
 
 // walk is main with every group ending in a verdict; it gives the groups before their first arm.
 func walk(ctx context.Context, w *workflow, verdict string, past []*record.Group) (*beginning, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, usage("plan", "main took longer than "+checkLimit.String(), "look for a loop that does not end"))
-	defer cancel()
 	m := measure.NewSimulated(measure.Model{SD: .001}, record.Machine{ID: "plan"}, func() int64 { return 0 })
 	mem := run.NewMemory()
 	kept := &beginning{Memory: mem, past: past, digests: machine.NewDigester(w.root, "")}

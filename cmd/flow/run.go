@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -300,7 +301,23 @@ func (r *running) close() {
 func (r *running) act(ctx context.Context) error {
 	r.session.ForceCut = r.force
 	r.live.Event(record.Event{Kind: "session.start", Text: r.rs.ID, WallNS: r.clock.Wall()})
+	ctx, stop := script.WatchMemory(ctx, mostMemory(r.rs.Machine), memoryPace)
+	defer stop()
 	return r.w.act(owner.With(ctx, r.owner), session{r.session})
+}
+
+// memoryPace is how often a session's memory is looked at: seldom, because it measures.
+const memoryPace = 250 * time.Millisecond
+
+// mostMemory is what flow may take while a session runs: half the machine's, 8 GiB at most. No workflow that
+// means well comes near it; one that does not is a mistake at its line, and not the kernel's choice of whom
+// to kill.
+func mostMemory(m record.Machine) uint64 {
+	const most = 8 << 30
+	if mib, err := strconv.ParseUint(m.Facts["memory_mib"], 10, 64); err == nil && mib > 0 {
+		return min(most, mib<<20/2)
+	}
+	return most
 }
 
 // finish records how the session ended, tells the result, and turns it into the command's error.

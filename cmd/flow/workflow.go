@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"go.starlark.net/starlark"
 
@@ -120,6 +121,27 @@ func (w *workflow) act(ctx context.Context, s builtins.Session) error {
 	}
 	_, err = w.loader.Call(ctx, "main", fn, starlark.Tuple{builtins.SessionValue(w.loader, s)}, nil)
 	return err
+}
+
+// checkLimit is how long one walk through main may take before it is called endless.
+const checkLimit = 10 * time.Second
+
+// tried runs what touches nothing, and gives it up when it takes too much time or memory. What was given up may
+// go on: its result is not read.
+func tried[T any](ctx context.Context, verb, file string, fn func(context.Context) (T, error)) (result T, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, usage(verb, "main took longer than "+checkLimit.String(), "look for a loop that does not end"))
+	defer cancel()
+	got := make(chan T, 1)
+	err = script.BoundMemory(ctx, diag.Pos{File: file}, 0, func(ctx context.Context) error {
+		r, err := fn(ctx)
+		got <- r
+		return err
+	})
+	select {
+	case result = <-got:
+	default:
+	}
+	return result, err
 }
 
 // sources is everything the workflow was made of, for the record.

@@ -35,42 +35,58 @@ func heap() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// BoundMemory runs fn and gives it up when the heap has grown by more than limit bytes (0 is DefaultMemory):
-// fn's context then ends, and after a moment it is left to itself, and the error names at. It is for what has no effects. A single copy of gigabytes holds the
-// scheduler too and is seen late; bounded refuses most of that before it is begun.
+// BoundMemory runs fn and gives it up when the heap has grown by more than limit bytes (0 is DefaultMemory), or
+// when ctx ends: fn's context then ends, and after a moment it is left to itself, and the error names at. It is
+// for what has no effects. A single copy of gigabytes holds the scheduler too and is seen late; bounded refuses
+// most of that before it is begun.
 func BoundMemory(ctx context.Context, at diag.Pos, limit uint64, fn func(context.Context) error) error {
 	if limit == 0 {
 		limit = DefaultMemory
 	}
+	outer := ctx
+	ctx, stop := WatchMemory(ctx, limit, memoryPace)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- fn(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		if err != nil || outer.Err() != nil {
+			return err // with the place
+		}
+	case <-time.After(grace + grace/5): // Load ends in a grace, and knows the file
+	}
+	return stopped(ctx, at, nil, nil)
+}
+
+// WatchMemory gives a context that ends when the heap has grown by more than limit bytes, with a MemoryError
+// as its cause; Load and Call make a mistake in the workflow of that, at the line where it ended. It looks as
+// often as pace says.
+func WatchMemory(ctx context.Context, limit uint64, pace time.Duration) (_ context.Context, stop func()) {
 	if heap() > limit/4 {
 		runtime.GC() // what is garbage already would be room to grow unseen
 	}
 	start := heap()
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	done := make(chan error, 1)
-	go func() { done <- fn(ctx) }()
-	tick := time.NewTicker(memoryPace)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-done:
-			return err
-		case <-tick.C:
-			now := heap()
-			if start = min(start, now); now <= start+limit {
-				continue
+	go func() {
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				now := heap()
+				if start = min(start, now); now > start+limit {
+					cancel(&MemoryError{limit})
+					return
+				}
 			}
 		}
-		over := &MemoryError{limit}
-		cancel(over)
-		select {
-		case err := <-done:
-			if err != nil {
-				return err // with the place
-			}
-		case <-time.After(grace + grace/5): // Load ends in a grace, and knows the file
-		}
-		return &diag.Error{Pos: at, Kind: diag.Workflow, Err: over, Fix: memoryFix}
-	}
+	}()
+	return ctx, func() { cancel(nil) }
 }

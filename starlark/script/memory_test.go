@@ -11,6 +11,8 @@ import (
 
 	"flow/starlark/diag"
 	"flow/starlark/script"
+
+	"go.starlark.net/starlark"
 )
 
 // A file that takes too much memory is a mistake in the file, whether it takes it in many steps or in one.
@@ -67,5 +69,30 @@ func TestBoundMemory(t *testing.T) {
 	})
 	if !errors.As(err, new(*script.MemoryError)) || !strings.HasPrefix(err.Error(), "a.star") || time.Since(began) > 30*time.Second {
 		t.Errorf("got %v after %v, want that it is given up", err, time.Since(began))
+	}
+}
+
+// What does not end in time is left as well, and the watch alone ends a call at its line.
+func TestGivenUp(t *testing.T) {
+	late := errors.New("too late")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, late)
+	defer cancel()
+	release := make(chan struct{})
+	defer close(release)
+	err := script.BoundMemory(ctx, diag.Pos{File: "a.star"}, 0, func(context.Context) error { <-release; return nil })
+	if !errors.Is(err, late) || !strings.HasPrefix(err.Error(), "a.star: ") {
+		t.Errorf("got %v, want %v with the file", err, late)
+	}
+	l := &script.Loader{Root: fstest.MapFS{"a.star": {Data: []byte("def main():\n    x = []\n    for i in range(1 << 40):\n        x.append([0] * 1000000)\n")}}}
+	globals, err := l.Load(t.Context(), "a.star")
+	if err != nil {
+		t.Fatal(err)
+	}
+	watched, stop := script.WatchMemory(t.Context(), 64<<20, time.Millisecond)
+	defer stop()
+	_, err = l.Call(watched, "main", globals["main"].(starlark.Callable), nil, nil)
+	kind, _ := diag.KindOf(err)
+	if !errors.As(err, new(*script.MemoryError)) || kind != diag.Workflow || !strings.HasPrefix(err.Error(), "a.star:4:") {
+		t.Errorf("got %v, want too much memory at the line", err)
 	}
 }
