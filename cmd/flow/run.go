@@ -332,7 +332,7 @@ func (r *running) finish(ctx context.Context, err error) error {
 		r.rs.Status, code = "stopped", diag.Stopped.ExitCode()
 		r.rs.Error = stopWords(ctx, err)
 	default:
-		r.rs.Status, code, r.rs.Error = "failed", kind.ExitCode(), err.Error()
+		r.rs.Status, code, r.rs.Error = "failed", kind.ExitCode(), run.Cut(err.Error(), maxError)
 	}
 	durable := context.WithoutCancel(ctx)
 	wall := r.clock.Wall()
@@ -409,6 +409,9 @@ func (r *running) dbFlag() string {
 	}
 	return " --db " + r.a.dbPath
 }
+
+// maxError is how many characters of an error are kept with a session.
+const maxError = 4000
 
 // errSignal is the cause of a context that a signal cancelled.
 type errSignal struct{ os.Signal }

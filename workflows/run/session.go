@@ -59,6 +59,7 @@ func NewSession(c Config) *Session {
 	if c.NewID == nil {
 		c.NewID = func() string { return uuid.Must(uuid.NewV7()).String() }
 	}
+	c.Recorder = brief{c.Recorder}
 	return &Session{Config: c, started: map[string]bool{}, again: map[string]bool{}}
 }
 
