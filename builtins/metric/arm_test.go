@@ -134,6 +134,25 @@ func files(t *testing.T) func(string) ([]byte, error) {
 	return func(p string) ([]byte, error) { return os.ReadFile(filepath.Join("testdata", p)) }
 }
 
+// Series with labels only: counters are summed, and of gauges there must be one.
+func TestSeriesOfLabels(t *testing.T) {
+	after := map[string]float64{`hits_total{model="a"}`: 7, `hits_total{model="b"}`: 5, `load{gpu="0"}`: .5, `slots{model="a"}`: 3}
+	before := map[string]float64{`hits_total{model="a"}`: 4}
+	get := func(name string) value {
+		return fromSeries(&plan.Extract{Kind: "prometheus", Name: name}, Inputs{Before: before, After: after})
+	}
+	if v := get("hits_total"); v.v == nil || *v.v != 8 { // 7 + 5 − 4
+		t.Errorf("hits_total: got %v, want 8", show(v.v))
+	}
+	if v := get("slots"); v.v == nil || *v.v != 3 {
+		t.Errorf("slots: got %v, want 3", show(v.v))
+	}
+	after[`slots{model="b"}`] = 4
+	if v := get("slots"); v.v != nil || !strings.Contains(v.why, "2 series") {
+		t.Errorf("slots of two models: got %v, %q", show(v.v), v.why)
+	}
+}
+
 // A real ds4-bench file: 200 tokens at 21.50 a second, first step 488.399 ms, 199 at 22.59.
 func TestDeclared(t *testing.T) {
 	csv := func(name, column string) plan.Metric {

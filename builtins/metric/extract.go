@@ -9,8 +9,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -263,8 +265,8 @@ func compile(pattern string) (*regexp.Regexp, error) {
 // fromSeries reads a Prometheus series at the end of the measured step, or its growth over the step where
 // the metric is a counter: by its declaration, or by the suffix _total that Prometheus reserves for them.
 func fromSeries(x *plan.Extract, in Inputs) value {
-	after, ok := in.After[x.Name]
-	if !ok {
+	after, n := seriesOf(in.After, x.Name)
+	if n == 0 {
 		if len(in.After) == 0 {
 			return missing("the metrics endpoint was not read")
 		}
@@ -272,10 +274,13 @@ func fromSeries(x *plan.Extract, in Inputs) value {
 	}
 	name, _, _ := strings.Cut(x.Name, "{")
 	if !x.Counter && !strings.HasSuffix(name, "_total") {
+		if n > 1 {
+			return missing(fmt.Sprintf("%d series are named %q: name one by its labels", n, x.Name))
+		}
 		return number(after, "value after the measured step")
 	}
-	before, ok := in.Before[x.Name]
-	if !ok {
+	before, n := seriesOf(in.Before, x.Name)
+	if n == 0 {
 		if len(in.Before) == 0 {
 			return missing("the metrics endpoint was not read before the measured step")
 		}
@@ -285,4 +290,18 @@ func fromSeries(x *plan.Extract, in Inputs) value {
 		return missing(fmt.Sprintf("the counter went back from %g to %g: the engine restarted", before, after))
 	}
 	return number(after-before, "growth over the measured step")
+}
+
+// seriesOf is the value of a series; of one that is there with labels only, the sum over them and how many
+// there are: vLLM puts the model's name on each, which no workflow should have to say.
+func seriesOf(m map[string]float64, name string) (sum float64, n int) {
+	if v, ok := m[name]; ok {
+		return v, 1
+	}
+	for _, k := range slices.Sorted(maps.Keys(m)) { // sums of floats depend on their order
+		if strings.HasPrefix(k, name+"{") {
+			sum, n = sum+m[k], n+1
+		}
+	}
+	return sum, n
 }

@@ -91,7 +91,7 @@ func TestNames(t *testing.T) {
 		"bodies.star":            {"standard"},
 		"engines/sim.star":       {"sim_bench", "sim_lever", "sim_server"},
 		"engines/openai.star":    {"openai_attached", "openai_server"},
-		"engines/args.star":      {"words"},
+		"engines/args.star":      {"counters", "words"},
 		"engines/llama_cpp.star": {"llama_bench", "llama_server"},
 		"engines/strata.star":    {"strata_as_asked", "strata_lever", "strata_metrics", "strata_server", "strata_tune"},
 		"engines/ds4.star":       {"ds4_server"},

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -83,6 +84,38 @@ func TestRealOutputs(t *testing.T) {
 	for _, m := range got {
 		if m.Name == "llama_bench_tg_tok_s" && m.Value == nil {
 			t.Errorf("no generation rate: %s", m.Why)
+		}
+	}
+}
+
+// What the servers count by themselves, from pages as they print them; a build without drafts says nothing of them.
+func TestRealCounters(t *testing.T) {
+	for _, c := range []struct {
+		file, call    string
+		before, after map[string]float64
+		want          map[string]float64
+	}{
+		{"llama_cpp.star", `llama_server("m.gguf")`,
+			map[string]float64{"llamacpp:spec_decode_num_draft_tokens_total": 10, "llamacpp:spec_decode_num_accepted_tokens_total": 4, "llamacpp:prompt_tokens_total": 3024, "llamacpp:n_decode_total": 2910},
+			map[string]float64{"llamacpp:spec_decode_num_draft_tokens_total": 362, "llamacpp:spec_decode_num_accepted_tokens_total": 215, "llamacpp:prompt_tokens_total": 3324, "llamacpp:n_decode_total": 3000},
+			map[string]float64{"drafts_offered": 352, "drafts_accepted": 211, "draft_accept_rate": 211. / 352, "prompt_tokens_read": 300, "decode_calls": 90}},
+		{"vllm.star", `vllm_server("m")`,
+			map[string]float64{`vllm:prefix_cache_queries_total{engine="0",model_name="m"}`: 100, `vllm:prefix_cache_hits_total{engine="0",model_name="m"}`: 0, `vllm:num_preemptions_total{engine="0",model_name="m"}`: 0},
+			map[string]float64{`vllm:prefix_cache_queries_total{engine="0",model_name="m"}`: 300, `vllm:prefix_cache_hits_total{engine="0",model_name="m"}`: 64, `vllm:num_preemptions_total{engine="0",model_name="m"}`: 2},
+			map[string]float64{"prefix_cache_queries": 200, "prefix_cache_hits": 64, "prefix_hit_rate": .32, "preemptions": 2}},
+		{"sglang.star", `sglang_server("m")`,
+			map[string]float64{`sglang:cached_tokens_total{cache_source="device"}`: 5, `sglang:cached_tokens_total{cache_source="host"}`: 1},
+			map[string]float64{`sglang:cached_tokens_total{cache_source="device"}`: 25, `sglang:cached_tokens_total{cache_source="host"}`: 3, `sglang:spec_accept_length{model_name="m"}`: 2.5},
+			map[string]float64{"prefix_cache_hits": 22, "accepted_per_round": 2.5}},
+	} {
+		name, _, _ := strings.Cut(c.call, "(")
+		e := engineOf(t, c.file, name, c.call)
+		ms := metric.Arm(&record.Arm{}, e.Metrics, metric.Inputs{Before: c.before, After: c.after})
+		check(t, ms, c.want)
+		for _, m := range ms {
+			if c.file == "vllm.star" && m.Name == "drafts_offered" && (m.Value != nil || m.Why == "") {
+				t.Errorf("vllm without drafts: %s is %v, %q", m.Name, m.Value, m.Why)
+			}
 		}
 	}
 }
