@@ -121,8 +121,9 @@ func TestSection31RungCorrelation(t *testing.T) {
 		b, _ := Rung([]Ladder{{y, labels}}, "U", "S2", nil)
 		xy, xx, yy = xy+a.Diff*b.Diff, xx+a.Diff*a.Diff, yy+b.Diff*b.Diff
 	}
-	near(t, "correlation", xy/math.Sqrt(xx*yy), 1./6, .03)
-	near(t, "variance", xx/float64(n), 1.5, .08)
+	// Four standard errors of a correlation, (1−ρ²)/√n, and of a variance, σ²·√(2/n).
+	near(t, "correlation", xy/math.Sqrt(xx*yy), 1./6, 4*(1-1./36)/math.Sqrt(float64(n)))
+	near(t, "variance", xx/float64(n), 1.5, 4*1.5*math.Sqrt(2/float64(n)))
 }
 
 // The degrees of freedom of VonNeumann make its intervals keep their level.
