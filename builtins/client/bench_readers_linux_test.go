@@ -160,7 +160,7 @@ func readFlow(r reading, kernel bool) (arrivals, int, error) {
 			return nil, 0, fmt.Errorf("%s: %s", row.Status, row.Error)
 		}
 		if kernel && row.StampSource != "kernel" {
-			return nil, 0, fmt.Errorf("stamps are of %q, the kernel gives some: %t, %d reads, warnings %q", row.StampSource, c.kernel != nil, row.Reads, row.Warnings)
+			return nil, 0, fmt.Errorf("%d reads have stamps of %q, warnings %q", row.Reads, row.StampSource, row.Warnings)
 		}
 		var ns []int64
 		t := *row.SentNS / 1000 * 1000

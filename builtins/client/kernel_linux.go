@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/binary"
+	"errors"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -19,11 +20,14 @@ type kernelClock struct {
 	wall   func() int64 // 0 where it cannot be read
 	offset atomic.Int64
 	at     atomic.Int64 // when it was read
+	sure   bool         // a stamp was seen
 }
 
-// newKernelClock gives nil where the kernel gives no stamps. The kernel switches stamping on for all sockets
+// newKernelClock gives nil where a socket cannot ask for stamps. The kernel switches stamping on for all sockets
 // together, late, by a work queue, and reads before the switch have no stamp. So a pair of sockets of our own
-// is read until a stamp comes, and is kept open so that stamping stays on.
+// is read until a stamp comes, and is kept open so that stamping stays on. Where the switch is so late that
+// nobody waits for it, because every core is taken, stamps come in the middle of a request; each read says
+// whether it had one.
 func newKernelClock(now, wall func() int64) (*kernelClock, func()) {
 	if wall == nil {
 		wall = wallTime
@@ -35,7 +39,7 @@ func newKernelClock(now, wall func() int64) (*kernelClock, func()) {
 		return nil, func() {}
 	}
 	shut := func() { _, _ = in.Close(), out.Close() }
-	if !k.warm(out, in) {
+	if k.sure, err = k.warm(out, in); err != nil {
 		shut()
 		return nil, func() {}
 	}
@@ -74,29 +78,28 @@ func loopback() (out, in net.Conn, err error) {
 	}
 }
 
-// warm sends bytes until one arrives with a stamp: a millisecond, seen, and a hundred where every core is
-// taken; it gives up after half a second.
-func (k *kernelClock) warm(out, in net.Conn) bool {
+// warm sends bytes until one arrives with a stamp: a millisecond, seen. After a tenth of a second it is false.
+func (k *kernelClock) warm(out, in net.Conn) (bool, error) {
 	s := k.stamped(in)
 	if s == nil {
-		return false
+		return false, errors.New("no stamps can be asked for")
 	}
 	_ = in.SetDeadline(time.Now().Add(time.Second))
 	var b [1]byte
-	for range 500 {
+	for range 100 {
 		if _, err := out.Write(b[:]); err != nil {
-			return false
+			return false, err
 		}
 		_, at, err := s.readStamped(b[:])
 		if err != nil {
-			return false
+			return false, err
 		}
 		if at.kernel {
-			return true
+			return true, nil
 		}
 		time.Sleep(time.Millisecond) // the work queue's turn
 	}
-	return false
+	return false, nil
 }
 
 // measure reads wall minus monotonic, the tightest of a few tries.

@@ -57,7 +57,7 @@ func TestKernelStamps(t *testing.T) {
 	s := script(t, now, false, piece{0, sseHead}, piece{20 * time.Millisecond, chunked(chatFrame("a"))}, piece{20 * time.Millisecond, chunked(finishFrame+doneFrame) + lastOne})
 	c := New(Options{API: plan.API{Kind: plan.APIChat}, BaseURL: s.url(), Now: now})
 	defer c.Close()
-	if c.kernel == nil {
+	if c.kernel == nil || !c.kernel.sure {
 		t.Skip("this kernel gives no receive times")
 	}
 	r := ask(t, c, Prompt{Text: "x"})
@@ -79,7 +79,7 @@ func TestSteppedClock(t *testing.T) {
 	s := script(t, now, false, piece{0, sseHead + chunked(chatFrame("a")+finishFrame+doneFrame) + lastOne})
 	c := New(Options{API: plan.API{Kind: plan.APIChat}, BaseURL: s.url(), Now: now})
 	defer c.Close()
-	if c.kernel == nil {
+	if c.kernel == nil || !c.kernel.sure {
 		t.Skip("this kernel gives no receive times")
 	}
 	base, err := c.o.base()
@@ -114,7 +114,7 @@ func TestWallClockStep(t *testing.T) {
 	for _, step := range []time.Duration{time.Hour, -time.Hour} {
 		s := script(t, clock(), false, piece{0, sseHead + chunked(chatFrame("a"))}, piece{60 * time.Millisecond, chunked(chatFrame("b") + finishFrame + doneFrame)}, piece{0, lastOne})
 		c := client(t, s.url(), plan.APIChat)
-		if c.kernel == nil {
+		if c.kernel == nil || !c.kernel.sure {
 			t.Skip("the kernel gives no stamps here")
 		}
 		begin := time.Now()

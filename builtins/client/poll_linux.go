@@ -41,7 +41,7 @@ type poller struct {
 	at, first    int64 // of the last read, and of the first one of this look
 }
 
-// newPoller gives nil where there are no kernel stamps, or no descriptors.
+// newPoller gives nil where no kernel stamps can be had, or no descriptors.
 func newPoller(clock *kernelClock) *poller {
 	if clock == nil {
 		return nil
@@ -160,6 +160,8 @@ func (p *poller) saw(c *polled, at stamp, t taken) {
 	case t.frames == 0 && t.over && c.last == 0: // no stream at all: whoever asked may be waiting to ask again
 		p.gap = 0
 	case t.frames == 0:
+	case !at.kernel: // nobody else keeps the time: no naps
+		p.gap = 0
 	case t.frames > 1: // they may have come together, or during a nap
 		p.gap, c.last = 0, at.ns
 	default:

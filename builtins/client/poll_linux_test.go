@@ -23,7 +23,7 @@ func TestNap(t *testing.T) {
 	at := int64(1e12)
 	frame := func(apart int64, frames int) {
 		at += apart
-		p.saw(c, stamp{ns: at}, taken{frames: frames})
+		p.saw(c, stamp{ns: at, kernel: true}, taken{frames: frames})
 	}
 	if d := p.nap(32, 0); d != 0 {
 		t.Errorf("before any frame: got %s", d)
@@ -53,6 +53,13 @@ func TestNap(t *testing.T) {
 	frame(100*ms, 2)
 	if d := p.nap(32, 0); d != 0 {
 		t.Errorf("after two frames in a read: got %s", d)
+	}
+	for range 1000 {
+		frame(100*ms, 1)
+	}
+	p.saw(c, stamp{ns: at + 100*ms}, taken{frames: 1})
+	if d := p.nap(32, 0); d != 0 {
+		t.Errorf("after a read that the kernel did not stamp: got %s", d)
 	}
 	for range 1000 {
 		frame(100*ms, 1)
