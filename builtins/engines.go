@@ -140,6 +140,7 @@ func engineCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "flags", Default: "{}", Into: aliases(&e.Flags), Example: `{"-ub": ["--ubatch-size"]}`, Doc: "flags that take a value, with their other names, so that a lever replaces whichever is there"},
 		value.Param{Name: "bare", Default: "[]", Into: value.Strings(&e.Bare), Example: `["-v", "-6"]`, Doc: "flags that take no value, so that a lever may remove one in front of a positional argument"},
 		value.Param{Name: "version", Default: "[]", Into: command(&e.Version), Example: `["llama-server", "--version"]`, Doc: "command whose output is the version"},
+		value.Param{Name: "version_log", Default: `""`, Into: pattern(&e.VersionLog), Example: `r"engine ([0-9.]+)"`, Doc: "RE2 pattern whose first group is the version, in its log: for an engine that no command asks for it"},
 		value.Param{Name: "origin", Default: "{}", Into: value.Dict(&e.Origin), Example: `{"repository": "…", "commit": "…"}`, Doc: "where the binary comes from: repository, commit, tag, patch, dirty, toolchain"},
 		value.Param{Name: "ready", Default: "None", Into: pointTo(readyKind, &readyGiven), Doc: "how one knows that it can be asked; by default ready.http(\"/health\") for a server that flow launches"},
 		value.Param{Name: "api", Default: "None", Into: pointTo(apiKind, &e.API), Doc: "how it is asked; None makes it a command engine"},

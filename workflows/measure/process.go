@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"sort"
 	"sync"
 	"time"
@@ -298,6 +299,9 @@ func (p *process) facts(ctx context.Context, a *record.Arm) {
 		}
 		info.Version = p.r.m.version(ctx, p.e, info.BinarySHA)
 	}
+	if info.Version == "" {
+		info.Version = versionInLog(p.e.VersionLog, info.Log)
+	}
 	a.Process, a.Evidence, a.Requests, a.Load = info, p.evidence, p.requests, p.load
 	for i := range a.Requests {
 		a.Requests[i].Values = metric.Request(&a.Requests[i])
@@ -313,6 +317,22 @@ func (p *process) facts(ctx context.Context, a *record.Arm) {
 		Sensors: hardware.Sensors(p.r.sources), Needed: needed(p.r.t.Group),
 	})...)
 	a.Warnings = append(append(a.Warnings, p.notes...), warnings(a, p.texts)...)
+}
+
+// versionInLog is the first group of the pattern in the log; "" without a pattern.
+func versionInLog(pattern, log string) string {
+	if pattern == "" {
+		return ""
+	}
+	re, err := regexp.Compile("(?m)" + pattern)
+	if err != nil {
+		return "unknown: " + err.Error() // the declaration has compiled it
+	}
+	m := re.FindStringSubmatch(log)
+	if len(m) < 2 {
+		return fmt.Sprintf("unknown: no line of the log matches %q", pattern)
+	}
+	return m[1]
 }
 
 // needed are the metrics that the group will ask for beside the engine's own.

@@ -67,13 +67,14 @@ type Engine struct {
 	URL        string              `json:"url,omitempty"`     // attached, not launched; excludes Command
 	Env        map[string]string   `json:"env,omitempty"`
 	Unset      []string            `json:"unset,omitempty"`
-	Dir        string              `json:"dir,omitempty"`     // "" is a fresh folder of the arm
-	Config     map[string]string   `json:"config,omitempty"`  // file name (in {out}) to content
-	Files      []string            `json:"files,omitempty"`   // model files to fingerprint
-	Flags      map[string][]string `json:"flags,omitempty"`   // flags that take a value, to their aliases
-	Bare       []string            `json:"bare,omitempty"`    // flags that take none
-	Version    []string            `json:"version,omitempty"` // command whose output is the version
-	Origin     map[string]string   `json:"origin,omitempty"`  // repository, commit, tag, patch, dirty, toolchain
+	Dir        string              `json:"dir,omitempty"`         // "" is a fresh folder of the arm
+	Config     map[string]string   `json:"config,omitempty"`      // file name (in {out}) to content
+	Files      []string            `json:"files,omitempty"`       // model files to fingerprint
+	Flags      map[string][]string `json:"flags,omitempty"`       // flags that take a value, to their aliases
+	Bare       []string            `json:"bare,omitempty"`        // flags that take none
+	Version    []string            `json:"version,omitempty"`     // command whose output is the version
+	VersionLog string              `json:"version_log,omitempty"` // RE2 whose first group is the version, in the log; where no command says it
+	Origin     map[string]string   `json:"origin,omitempty"`      // repository, commit, tag, patch, dirty, toolchain
 	Ready      Ready               `json:"ready"`
 	API        *API                `json:"api,omitempty"` // nil: a command engine
 	Metrics    []Metric            `json:"metrics,omitempty"`
