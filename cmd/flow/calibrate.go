@@ -185,7 +185,7 @@ func calibrateFile(ctx context.Context, file string, params map[string]string, m
 					return
 				}
 				parts[k].add(groups, model)
-				if d := int(done.Add(1)); d%max(1000, n/10) == 0 && d < n {
+				if d := int(done.Add(1)); d%max(100, n/10) == 0 && d < n {
 					progress(d)
 				}
 			}

@@ -44,7 +44,7 @@ func TestStackScreenKeepsThePositiveLever(t *testing.T) {
 		t.Fatal(err)
 	}
 	seeds := 10
-	if testing.Short() {
+	if testing.Short() || raceEnabled { // the race detector makes a simulated session ten times slower
 		seeds = 2
 	}
 	wrong, missed := 0, 0

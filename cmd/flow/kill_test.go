@@ -166,7 +166,10 @@ func TestKilledAtEveryWrite(t *testing.T) {
 		t.Fatalf("the undisturbed session: %s", want)
 	}
 	step := 1
-	if testing.Short() || raceEnabled {
+	switch {
+	case raceEnabled: // each is two or three processes, which the race detector makes slow
+		step = 25
+	case testing.Short():
 		step = 9
 	}
 	var wait sync.WaitGroup
@@ -247,7 +250,7 @@ func TestKilledAtRandomInstants(t *testing.T) {
 		t.Skip("real engines at full length")
 	}
 	kills := 20
-	if testing.Short() {
+	if testing.Short() || raceEnabled {
 		kills = 4
 	}
 	c := newCampaign(t, realWorkflow)

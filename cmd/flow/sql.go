@@ -59,13 +59,7 @@ from standard input. flow doc sql describes every view, with examples.`,
 				}
 				query = string(b)
 			}
-			ctx := cmd.Context()
-			if timeout > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, timeout)
-				defer cancel()
-			}
-			return askSQL(ctx, a, query, limit, write)
+			return askSQL(cmd.Context(), a, query, limit, timeout, write)
 		},
 	}
 	f := cmd.Flags()
@@ -77,7 +71,7 @@ from standard input. flow doc sql describes every view, with examples.`,
 	return cmd
 }
 
-func askSQL(ctx context.Context, a *app, query string, limit int, write func(io.Writer, *record.Table) error) error {
+func askSQL(ctx context.Context, a *app, query string, limit int, timeout time.Duration, write func(io.Writer, *record.Table) error) error {
 	d, err := db.OpenReadOnly(ctx, a.dbPath)
 	if err != nil {
 		return err
@@ -86,6 +80,11 @@ func askSQL(ctx context.Context, a *app, query string, limit int, write func(io.
 	ask := limit
 	if limit > 0 {
 		ask++ // one more tells whether there are more
+	}
+	if timeout > 0 { // of the query, not of opening the file
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
 	}
 	t, err := d.Query(ctx, query, nil, ask)
 	if err != nil {

@@ -20,7 +20,7 @@ func TestMemory(t *testing.T) {
 	for _, c := range []struct{ name, text string }{
 		{"steps", "def f():\n    return [[0] * (1 << 20) for _ in range(100)]\n\nx = f()\n"},
 		{"doubling", "def f():\n    s = \"x\" * 1024\n    for _ in range(20):\n        s = s + s\n    return s\n\nx = f()\n"},
-		{"one step", "def f():\n    x = []\n    x.extend(range(30000000))\n    return x\n\nx = f()\n"},
+		{"one step", "def f():\n    x = []\n    x.extend(range(12000000))\n    return x\n\nx = f()\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			calm(t)
