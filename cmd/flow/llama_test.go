@@ -359,6 +359,9 @@ def main(session):
 		for _, s := range a.Steps {
 			t.Logf("step %s: %.2f s", s.Name, float64(s.EndNS-s.StartNS)/1e9)
 		}
+		if !strings.Contains(strings.Join(a.Warnings, "; "), "other requests: the server runs 1") {
+			t.Errorf("no warning of the other reader: %s", reasons(a))
+		}
 		if a.Process.StoppedBy != "kill" || a.Process.Signal != "SIGKILL" {
 			t.Errorf("the engine was stopped by %q (%s), want the kill after a grace of 2 s", a.Process.StoppedBy, a.Process.Signal)
 		}

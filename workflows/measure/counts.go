@@ -19,8 +19,9 @@ import (
 
 // Bounds of what is read after the requests.
 const (
-	recounts   = 64              // texts that are cut again
-	metricsLag = 3 * time.Second // how long a metrics endpoint may lag
+	recounts   = 64                     // texts that are cut again
+	metricsLag = 3 * time.Second        // how long a metrics endpoint may lag
+	runningLag = 500 * time.Millisecond // how long a gauge of running requests may lag
 	lagPoll    = 50 * time.Millisecond
 )
 
@@ -73,6 +74,27 @@ func (p *process) recount(ctx context.Context) {
 			p.countsOfRows(ctx, c)
 		case c.Series != "":
 			p.countsOfSeries(ctx, c)
+		}
+	}
+	p.foreign(ctx)
+}
+
+// foreign warns of requests that the server still runs when ours have ended: somebody else's, who took of its
+// time. A gauge may lag our last answer, so it is asked again.
+func (p *process) foreign(ctx context.Context) {
+	series := runningSeries(p.e)
+	if series == "" || p.after == nil {
+		return
+	}
+	for until := time.Now().Add(runningLag); ; time.Sleep(lagPoll) {
+		m, err := p.client.Metrics(ctx)
+		n, ok := ofSeries(m, series)
+		if err != nil || !ok || n < 1 || ctx.Err() != nil {
+			return
+		}
+		if time.Now().After(until) {
+			p.note(fmt.Sprintf("other requests: the server runs %g that are not flow's (%s): its speed was shared", n, series))
+			return
 		}
 	}
 }

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -135,6 +136,28 @@ func TestT10ConcurrencyNotHeld(t *testing.T) {
 	if v := number(t, a, "in_flight_pct"); v != 50 {
 		t.Errorf("in_flight_pct: got %v, want 50", v)
 	}
+}
+
+// Somebody else asks the same server: what it did for them it did not do for us.
+func TestOtherRequestsAreNamed(t *testing.T) {
+	url := simURL(t, "--slots", "2", "--decode-tok-s", "200")
+	o := setup{api: &plan.API{Kind: plan.APIChat, Metrics: "/metrics", Counts: []plan.CountFrom{{Running: "sim_requests_running"}}}, work: plan.Workload{Nonce: true}}
+	silent(t, armOn(t, url, o), "other requests")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(`{"messages": [{"role": "user", "content": "and I?"}], "max_tokens": 20000, "stream": true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("the other request got %s", resp.Status)
+	}
+	warns(t, armOn(t, url, o), "other requests", "runs 1 that are not flow's (sim_requests_running)")
 }
 
 func TestT11CoordinatedOmission(t *testing.T) {
