@@ -82,9 +82,9 @@ func (v *verdict) hold(g *record.Group, cmp record.Comparison, better string, ne
 		}
 		v.held = append(v.held, h)
 	case cmp.Estimate != nil && cmp.Estimate.SE == nil:
-		v.warn("%s of side %s is %s, within its limit %s, and no noise of it is known", name, side, words, signed(limit))
+		v.warn("%s of side %s is %s: within its limit of %s, as far as one can tell without knowing its noise", name, side, words, signed(limit))
 	case cmp.Estimate != nil && beyond(far):
-		v.warn("%s of side %s is %s, within its limit %s, and its interval reaches past that", name, side, words, signed(limit))
+		v.warn("%s of side %s is %s: the estimate is within its limit of %s, the interval reaches past it", name, side, words, signed(limit))
 	}
 	return cmp
 }

@@ -124,7 +124,7 @@ func look(g *record.Group, sequential, plan bool) verdict {
 		if b.Valid {
 			v.blocks++
 		} else {
-			v.warn("block %d left out: %s", b.Index+1, b.Reason)
+			v.warn("%s", leftOut(b))
 		}
 	}
 	if v.blocks == 0 {
@@ -148,6 +148,9 @@ func look(g *record.Group, sequential, plan bool) verdict {
 	}
 	return v
 }
+
+// leftOut says that a block does not count.
+func leftOut(b BlockState) string { return fmt.Sprintf("block %d left out: %s", b.Index+1, b.Reason) }
 
 // ruleOf is what the group's verdicts are held to: at the level of its looks where it is sequential. An
 // always-valid group has its price in its intervals.
@@ -326,6 +329,7 @@ func onlyPart(g *record.Group, blocks []BlockState, rule stats.Rule, v verdict) 
 		return v.end(record.Invalid, "no arm was measured")
 	}
 	part := blocks[len(blocks)-1]
+	v.warnings = slices.DeleteFunc(v.warnings, func(w string) bool { return w == leftOut(part) }) // what follows says it, or counts it
 	pair, ok := partPairs(g, part)
 	why := fmt.Sprintf("no valid block: block %d: %s", part.Index+1, part.Reason)
 	if !ok {

@@ -168,7 +168,7 @@ func TestCosts(t *testing.T) {
 		{"more of what should be low", "lower", .05, 166.9, sure, record.Worse, "broken", "beyond its limit +5.00 %; decode_tok_s alone is better: +5.00 %", "beyond its limit"},
 		{"less of what should be low", "lower", .05, 50, sure, record.Better, "", "", ""},
 		{"beyond and not shown", "lower", .05, 106, unsure, record.Inconclusive, "broken", "beyond its limit +5.00 %, which these blocks do not show; decode_tok_s alone is better", "beyond its limit"},
-		{"within and not shown", "lower", .05, 104, unsure, record.Better, "", "", "its interval reaches past that"},
+		{"within and not shown", "lower", .05, 104, unsure, record.Better, "", "", "the interval reaches past it"},
 		{"no direction, a limit below", "", -.03, 96, sure, record.Worse, "broken", "beyond its limit -3.00 %", "beyond"},
 		{"no direction, a limit above", "", .05, 106, sure, record.Worse, "broken", "beyond its limit +5.00 %", "beyond"},
 		{"no direction, the other way", "", .05, 96, sure, record.Better, "", "", ""},

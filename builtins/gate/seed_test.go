@@ -75,9 +75,9 @@ func asGroup(s seedGroup) *record.Group {
 	for i, a := range s.Arms {
 		arm := &record.Arm{Label: a.Label, Slot: i, Seq: i, Purpose: "measured", Disposition: record.OK,
 			Metrics: []record.Metric{value("steady_tok_s", a.Steady), value("generation_tok_s", a.Generation)}}
-		if !a.OK {
+		if !a.OK && a.MHz < 1600 { // others were excluded with their group, and their gate passed
 			arm.Disposition = record.Invalid
-			arm.Reason = fmt.Sprintf("gate gpu-clock: observed %g MHz, limit at least 1600 MHz", a.MHz)
+			arm.Reason = fmt.Sprintf("gate gpu-clock: observed %s MHz, limit at least 1600 MHz", number(a.MHz))
 		}
 		g.Arms = append(g.Arms, arm)
 	}
@@ -173,6 +173,17 @@ func TestSeedVerdicts(t *testing.T) {
 		}
 		if len(s.Arms) == 4 && !strings.Contains(text, "two runs of side B: an observed range") {
 			t.Errorf("%s: no word on two runs:\n%s", s.ID, text)
+		}
+	}
+	// What was excluded says why, by the arm that was at fault, or by what is missing.
+	for id, reason := range map[string]string{
+		"stack512-excluded":         "no valid block: block 1: arm A2 is invalid: gate gpu-clock: observed 762 MHz, limit at least 1600 MHz",
+		"stack200-excluded":         "no valid block: block 1: arm A1 is invalid: gate gpu-clock: observed 907 MHz, limit at least 1600 MHz",
+		"lookahead-missing-only-k2": "no valid block: block 1: 1 of 4 arms",
+		"lookahead-missing-only-k3": "-8.16 % [-9.59 %, -6.72 %] at 99.9 %, 1 block",
+	} {
+		if g := got[id]; g.Reason != reason || strings.Contains(strings.Join(g.Warnings, "\n"), "left out: ") {
+			t.Errorf("%s: got %q, %q; want %q, said once", id, g.Reason, g.Warnings, reason)
 		}
 	}
 	// A 62.6 % gain that was a clock has no figure among the results.

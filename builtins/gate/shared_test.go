@@ -51,7 +51,8 @@ func TestSharedControlsFamily(t *testing.T) {
 		for range runs {
 			g := sharedNulls(r, levers, levers == 12)
 			g.Noise = []record.Noise{{Metric: "m", SD: .003 * math.Sqrt(stats11(r)), DF: 11}}
-			Judge(g, nil)
+			v := look(g, false, false)
+			g.Comparisons, g.Verdict = v.comparisons, v.verdict
 			f := Family([]*record.Group{g})
 			if len(f.Screens) != levers || f.Rule != "BH" {
 				t.Fatalf("%d members by %s, want %d", len(f.Screens), f.Rule, levers)

@@ -46,6 +46,10 @@ func OneSidedShared(effects []float64, shares []Share) (e Exact, alarm bool) {
 			arms[s.Set] = make([]float64, len(s.Weights))
 		}
 	}
+	own := make([][]float64, len(shares)) // the arms of each effect's set
+	for i, s := range shares {
+		own[i] = arms[s.Set]
+	}
 	hits := 0
 	for range oneSidedDraws {
 		for _, set := range order {
@@ -63,7 +67,7 @@ func OneSidedShared(effects []float64, shares []Share) (e Exact, alarm bool) {
 				x = r.NormFloat64()
 			}
 			for j, w := range s.Weights {
-				x += w * arms[s.Set][j]
+				x += w * own[i][j]
 			}
 			if x > 0 {
 				up++
