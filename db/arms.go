@@ -36,12 +36,15 @@ func (b *batch) Exec(query string, args ...any) (sql.Result, error) {
 // are judged. When it returns, the arm is on disk.
 func (d *DB) EndArm(ctx context.Context, a *record.Arm) error {
 	rest := *a
-	rest.Samples, rest.Group = nil, nil
+	rest.Samples, rest.Summaries, rest.Group = nil, nil, nil
 	what := "arm " + a.ID
 	if err := finite(what, rest); err != nil {
 		return err
 	}
 	if err := finiteSamples(what, a.Samples); err != nil {
+		return err
+	}
+	if err := finite(what+" summaries", a.Summaries); err != nil {
 		return err
 	}
 	rest.Requests, rest.Steps, rest.Metrics, rest.Evidence, rest.Findings = nil, nil, nil, nil, nil
@@ -101,7 +104,10 @@ func (d *DB) EndArm(ctx context.Context, a *record.Arm) error {
 		if err := keepParts(tx, arm, a); err != nil {
 			return err
 		}
-		return d.keepSamples(t, arm, a.Samples)
+		if err := d.keepSamples(t, arm, a.Samples); err != nil {
+			return err
+		}
+		return d.keepSummaries(tx, arm, a.Summaries)
 	})
 }
 

@@ -75,6 +75,7 @@ func armOf(g *record.Group, label string, seq int, value float64) *record.Arm {
 		Findings: []record.Finding{{Gate: "no_swap_growth", Phase: "after", Outcome: record.Pass, Observed: "0 MiB", Limit: "0 MiB", Required: true}},
 		Samples: []record.Sample{{Sensor: "psi.cpu", MonoNS: 3, Value: 2}, {Sensor: "power_w", MonoNS: 2, Value: 100}, {Sensor: "power_w", MonoNS: 4, Value: 120},
 			{Sensor: "psi.cpu", MonoNS: 1, Value: 1}},
+		Summaries: []record.Summary{{Sensor: "power_w", Phase: "measure", N: 2, Coverage: .5, Mean: ptr(110.), Min: ptr(100.), Max: ptr(120.), Growth: ptr(20.), Why: "2 samples: p50 wants 3"}},
 	}
 	for i := range 2 {
 		a.Requests = append(a.Requests, record.Request{

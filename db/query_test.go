@@ -20,7 +20,7 @@ import (
 
 // publicViews are the names that scripts and documents rely on.
 var publicViews = []string{"sessions", "groups", "arms", "requests", "metrics", "samples", "gates", "pairs", "levers", "gains", "champions", "noise", "warnings",
-	"flow_schema", "summaries", "evidence", "steps", "events", "amendments"}
+	"flow_schema", "summaries", "phase_summaries", "evidence", "steps", "events", "amendments"}
 
 func TestViewsOnEmptyAndFilled(t *testing.T) {
 	d, ctx := open(t), context.Background()
@@ -390,4 +390,25 @@ func TestNeighboursInSQL(t *testing.T) {
 	rows(t, d, `select session_id, seq, neighbours from arms order by session_id, seq`, [][]any{
 		{"i", 0, nil}, {"i", 1, nil}, {"m", 0, nil}, {"m", 1, nil}, {"r", 0, "[]"}, {"r", 1, `["session b (pid 7)"]`}})
 	rows(t, d, `select a.id, n.value from arms a, json_each(a.neighbours) n`, [][]any{{"r-g-arm-01", "session b (pid 7)"}})
+}
+
+// TestPhaseSummaries: what a sensor did in a phase; what there were too few samples for is NULL, with the reason.
+func TestPhaseSummaries(t *testing.T) {
+	d, ctx := open(t), context.Background()
+	must(t, d.BeginSession(ctx, session("s", 0)))
+	g := group("s", "g", 0, nil, nil)
+	must(t, d.BeginGroup(ctx, g))
+	a := armOf(g, "A", 0, 100)
+	a.Summaries = []record.Summary{
+		{Sensor: "power_w", Phase: "measure", N: 9, Coverage: .97, Mean: ptr(110.), Min: ptr(100.), Max: ptr(120.), P50: ptr(111.), Growth: ptr(20.), Why: "9 samples: p05 wants 20"},
+		{Sensor: "package.energy_j", Phase: "decode", N: 2, Coverage: 1, Diff: ptr(42.)}}
+	must(t, d.EndArm(ctx, a))
+	rows(t, d, `select arm_id, sensor, phase, n, coverage, mean, p50, p05, rise, diff, why from phase_summaries order by sensor`, [][]any{
+		{"g-arm-00", "package.energy_j", "decode", 2, 1., nil, nil, nil, nil, 42., nil},
+		{"g-arm-00", "power_w", "measure", 9, .97, 110., 111., nil, nil, nil, "9 samples: p05 wants 20"}})
+	bad := armOf(g, "A", 1, 100)
+	bad.Summaries = []record.Summary{{Sensor: "power_w", Phase: "measure", Mean: ptr(math.NaN())}}
+	if err := d.EndArm(ctx, bad); err == nil {
+		t.Error("NaN was kept")
+	}
 }

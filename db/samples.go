@@ -112,6 +112,22 @@ func (d *DB) keepSamples(tx *sql.Tx, arm int64, samples []record.Sample) error {
 	return nil
 }
 
+// keepSummaries keeps what each sensor did in each phase of an arm.
+func (d *DB) keepSummaries(tx *batch, arm int64, summaries []record.Summary) error {
+	for i := range summaries {
+		x := &summaries[i]
+		sensor, err := d.sensor(tx.Tx, record.Sensor{Name: x.Sensor})
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`INSERT INTO t_phase (arm, sensor, phase, n, coverage, mean, min, max, p05, p50, p95, p99, growth, rise, diff, why) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+			arm, sensor, x.Phase, x.N, x.Coverage, x.Mean, x.Min, x.Max, x.P05, x.P50, x.P95, x.P99, x.Growth, x.Rise, x.Diff, x.Why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // mean stays finite and within its bounds where the sum of huge values does not.
 func mean(sum float64, n int, lo, hi float64) float64 {
 	if math.IsInf(sum, 0) {

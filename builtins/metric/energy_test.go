@@ -320,3 +320,60 @@ func TestEnergyAtMarks(t *testing.T) {
 	a.Samples = kept
 	wantNil(t, of(t, Arm(a, nil, in), "rapl.package-0.energy_j", ""), "samples cover")
 }
+
+// TestSummaries: every sensor in every phase that the arm has; a counter has its difference, what there are too
+// few samples for is nil and says so, and each figure is the one that the metric of its name has.
+func TestSummaries(t *testing.T) {
+	a := windowed(10)
+	from := a.Steps[0].StartNS
+	at := func(s float64) *int64 { ns := from + int64(s*1e9); return &ns }
+	a.Process = &record.Process{LaunchNS: from - 1e9}
+	a.Requests = []record.Request{{Mark: record.MarkMeasured, Status: "ok", SentNS: at(1), FirstContentNS: at(2), LastContentNS: at(9)}}
+	for i := range 140 {
+		s := float64(i)/10 - 2
+		a.Samples = append(a.Samples, record.Sample{Sensor: "clock", MonoNS: *at(s), Value: 1000 + 10*s}, record.Sample{Sensor: "pkg.energy_j", MonoNS: *at(s), Value: 5 + 20*s})
+	}
+	a.Samples = append(a.Samples, record.Sample{Sensor: "early", MonoNS: *at(-1.5), Value: 3})
+	known := []record.Sensor{{Name: "pkg.energy_j", Counter: true, PeriodMS: 1}}
+	got := map[string]record.Summary{}
+	for _, x := range Summaries(a, known) {
+		got[x.Sensor+" "+x.Phase] = x
+	}
+	if len(got) != 9 {
+		t.Errorf("got %d summaries, want three sensors in three phases", len(got))
+	}
+	needed := []string{"clock_mean", "clock_p95", "clock_rise", "clock_decode_min", "clock_decode_p05", "clock_prefill_max", "pkg.energy_j_diff", "pkg.energy_j_decode_diff"}
+	ms := Arm(a, nil, Inputs{Needed: needed, Sensors: known})
+	for name, v := range map[string]*float64{"clock_mean": got["clock measure"].Mean, "clock_p95": got["clock measure"].P95, "clock_rise": got["clock measure"].Rise,
+		"clock_decode_min": got["clock decode"].Min, "clock_decode_p05": got["clock decode"].P05, "clock_prefill_max": got["clock prefill"].Max,
+		"pkg.energy_j_diff": got["pkg.energy_j measure"].Diff, "pkg.energy_j_decode_diff": got["pkg.energy_j decode"].Diff} {
+		if m := of(t, ms, name, ""); v == nil || m.Value == nil || math.Abs(*v-*m.Value) > 1e-9 {
+			t.Errorf("%s: the summary has %v, the metric %v", name, v, m.Value)
+		}
+	}
+	if x := got["pkg.energy_j decode"]; x.Diff == nil || math.Abs(*x.Diff-140) > 1e-9 || x.Coverage < .999 {
+		t.Errorf("energy while decoding: %+v, want 140 J", x)
+	}
+	if x := got["clock prefill"]; x.N != 11 || x.P05 != nil || x.P50 == nil || x.Why != "11 samples: p05 wants 20" || x.Diff != nil {
+		t.Errorf("a short phase: %+v", x)
+	}
+	if x := got["early measure"]; x.N != 0 || x.Mean != nil || x.Why != "no sample in the phase" || x.Coverage != 0 {
+		t.Errorf("a sensor that fell silent: %+v", x)
+	}
+}
+
+// BenchmarkSummaries is an arm of a minute at 10 Hz with 100 sensors.
+func BenchmarkSummaries(b *testing.B) {
+	a := windowed(60)
+	from := a.Steps[0].StartNS
+	at := func(s float64) *int64 { ns := from + int64(s*1e9); return &ns }
+	a.Requests = []record.Request{{Mark: record.MarkMeasured, Status: "ok", SentNS: at(1), FirstContentNS: at(2), LastContentNS: at(59)}}
+	for i := range 700 {
+		for n := range 100 {
+			a.Samples = append(a.Samples, record.Sample{Sensor: "s" + string(rune('a'+n)), MonoNS: *at(float64(i)/10 - 5), Value: float64((i * 7919 * (n + 1)) % 1000)})
+		}
+	}
+	for b.Loop() {
+		Summaries(a, nil)
+	}
+}

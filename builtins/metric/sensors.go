@@ -4,8 +4,10 @@ package metric
 // value at an edge of the step lies between two of them. Energy has a file of its own.
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strings"
 
@@ -53,7 +55,9 @@ func newSensors(a *record.Arm, in Inputs) *sensors {
 		s.by[x.Sensor] = append(s.by[x.Sensor], x)
 	}
 	for _, xs := range s.by {
-		sort.SliceStable(xs, func(i, j int) bool { return xs[i].MonoNS < xs[j].MonoNS })
+		if !slices.IsSortedFunc(xs, byTime) { // they come in time, but for those of a collector
+			slices.SortStableFunc(xs, byTime)
+		}
 	}
 	for _, k := range in.Sensors {
 		s.known[k.Name] = k
@@ -69,6 +73,8 @@ func newSensors(a *record.Arm, in Inputs) *sensors {
 	}
 	return s
 }
+
+func byTime(a, b record.Sample) int { return cmp.Compare(a.MonoNS, b.MonoNS) }
 
 // phaseOf is when at least one measured request was in its prefill, or in its decode. With several at once
 // a moment may be of both: what the machine did then was for both.

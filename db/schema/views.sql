@@ -100,6 +100,15 @@ SELECT s.id AS session_id, g.id AS group_id, a.id AS arm_id, a.label, a.disposit
 FROM t_summary u JOIN t_sensor n ON n.key = u.sensor JOIN t_arm a ON a.key = u.arm
 JOIN t_group g ON g.key = a.grp JOIN t_session s ON s.key = g.session;
 
+-- phase_summaries: what each sensor did in the measured steps of an arm (measure), and while a measured request
+-- was in its prefill or decode. growth is the largest less the first, rise the largest less the last before the
+-- engine was launched, diff that of a counter between the edges. why says what is NULL for want of samples.
+CREATE VIEW phase_summaries AS
+SELECT s.id AS session_id, g.id AS group_id, a.id AS arm_id, a.label, a.disposition, n.name AS sensor, nullif(n.unit, '') AS unit, n.counter, p.phase,
+  p.n, p.coverage, p.mean, p.min, p.max, p.p05, p.p50, p.p95, p.p99, p.growth, p.rise, p.diff, nullif(p.why, '') AS why
+FROM t_phase p JOIN t_sensor n ON n.key = p.sensor JOIN t_arm a ON a.key = p.arm
+JOIN t_group g ON g.key = a.grp JOIN t_session s ON s.key = g.session;
+
 -- samples: what sensors said over time. Ask for an arm_id, and a sensor where it is known; t_s counts from
 -- the arm's start.
 CREATE VIEW samples AS

@@ -47,3 +47,17 @@ func TestEnergyIsReadAtMarks(t *testing.T) {
 	read("the first request ends", *a.Requests[0].LastContentNS, *a.Requests[1].FirstContentNS)
 	read("the step ends", *a.Requests[1].LastContentNS, a.MonoEndNS)
 }
+
+// TestPhasesAreSummed: an arm that ends has its sensors by phase.
+func TestPhasesAreSummed(t *testing.T) {
+	a := armOn(t, simURL(t, "--prefill-tok-s", "100", "--decode-tok-s", "100"), setup{tokens: 20, every: 10 * time.Millisecond})
+	phases := map[string]bool{}
+	for _, s := range a.Summaries {
+		if s.Sensor == "self.rss_mib" && s.Mean != nil && s.N > 0 {
+			phases[s.Phase] = true
+		}
+	}
+	if !phases["measure"] || !phases["decode"] {
+		t.Errorf("self.rss_mib is summed in %v, want the measured step and the decode at least", phases)
+	}
+}

@@ -316,6 +316,7 @@ func (p *process) facts(ctx context.Context, a *record.Arm) {
 		Stdout: stdout, Before: p.before, After: p.after, Elapsed: p.elapsed,
 		Sensors: hardware.Sensors(p.r.sources), Needed: needed(p.r.t.Group),
 	})...)
+	a.Summaries = metric.Summaries(a, hardware.Sensors(p.r.sources))
 	a.Warnings = append(append(a.Warnings, p.notes...), warnings(a, p.texts)...)
 }
 

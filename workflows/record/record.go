@@ -255,7 +255,8 @@ type Arm struct {
 	Reason      string            `json:"reason,omitempty"` // why it is not ok, in words
 	Process     *Process          `json:"process,omitempty"`
 	Requests    []Request         `json:"requests,omitempty"`
-	Samples     []Sample          `json:"-"` // stored apart; summaries are metrics
+	Samples     []Sample          `json:"-"` // stored apart
+	Summaries   []Summary         `json:"-"` // of its samples by phase, stored apart
 	Steps       []Step            `json:"steps,omitempty"`
 	Metrics     []Metric          `json:"metrics,omitempty"`
 	Evidence    []Evidence        `json:"evidence,omitempty"`
@@ -402,6 +403,27 @@ type Sample struct {
 	Sensor string  `json:"sensor"` // "vmstat.pswpin_pages", "psi.memory.full_avg10_pct", "nvml.0.power_w"
 	MonoNS int64   `json:"mono_ns"`
 	Value  float64 `json:"value"`
+}
+
+// Summary is what one sensor did in one phase of an arm: its measured steps, or the time in which a measured
+// request was in its prefill or in its decode. A figure for which there are too few samples is nil, and Why
+// says so.
+type Summary struct {
+	Sensor   string
+	Phase    string  // measure, prefill, decode
+	N        int     // samples inside
+	Coverage float64 // share of the phase that they cover
+	Mean     *float64
+	Min      *float64
+	Max      *float64
+	P05      *float64
+	P50      *float64
+	P95      *float64
+	P99      *float64
+	Growth   *float64 // the largest less the first
+	Rise     *float64 // the largest less the last one before the engine was launched
+	Diff     *float64 // of a counter, between the edges of the phase
+	Why      string
 }
 
 // Sensor says what can be sampled and what cannot.
