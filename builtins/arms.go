@@ -26,10 +26,10 @@ func newArm(env *Env, a plan.Arm) starlark.Value {
 		name: "arm", shown: "side " + a.Label(), impl: a, env: env,
 		fields: map[string]func() starlark.Value{
 			"label":    func() starlark.Value { return text(a.Label()) },
-			"side":     func() starlark.Value { return &Decl[plan.Side]{sideKind, a.Side()} },
-			"engine":   func() starlark.Value { return &Decl[plan.Engine]{engineKind, a.Side().Engine} },
+			"side":     func() starlark.Value { return sideKind.of(a.Side()) },
+			"engine":   func() starlark.Value { return engineKind.of(a.Side().Engine) },
 			"stack":    func() starlark.Value { return stackValue(a.Side().Stack) },
-			"workload": func() starlark.Value { return &Decl[plan.Workload]{workloadKind, a.Workload()} },
+			"workload": func() starlark.Value { return workloadKind.of(a.Workload()) },
 		},
 	}
 }
@@ -151,7 +151,7 @@ func armFamily() Family {
 				if err != nil {
 					return nil, c.effect(err)
 				}
-				return &Decl[record.Finding]{findingKind, f}, nil
+				return findingKind.of(f), nil
 			},
 		}, {
 			Name: "arm.record", Doc: "Keeps a metric of the body's own making, under a name that neither flow nor the engine gives to one.", Example: `arm.record("exec_s", 1.5, unit = "s", better = "lower")`,

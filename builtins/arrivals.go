@@ -45,7 +45,7 @@ func arrivalFamily() Family {
 			if err := f(c, &a); err != nil {
 				return nil, err
 			}
-			return &Decl[plan.Arrival]{arrivalKind, a}, nil
+			return arrivalKind.of(a), nil
 		}}
 	}
 	rate := func(kind string) func(c *Call, a *plan.Arrival) error {
@@ -106,7 +106,7 @@ func arrivalFamily() Family {
 				if err != nil {
 					return nil, err
 				}
-				return &Decl[plan.Stable]{stableKind, s}, nil
+				return stableKind.of(s), nil
 			},
 		},
 		countBuiltin("count.log", "A token count in a log line of each request.", `count.log("completion", r"(\d+) generated in")`, func(c *Call, x *plan.CountFrom) error {
@@ -131,7 +131,7 @@ func countBuiltin(name, doc, example string, f func(*Call, *plan.CountFrom) erro
 		if err := f(c, &x); err != nil {
 			return nil, err
 		}
-		return &Decl[plan.CountFrom]{countKind, x}, nil
+		return countKind.of(x), nil
 	}}
 }
 

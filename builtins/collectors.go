@@ -53,5 +53,5 @@ func collectorCall(c *Call) (starlark.Value, error) {
 	if err := x.Check(); err != nil {
 		return nil, c.wrap(err)
 	}
-	return &Decl[plan.Collector]{collectorKind, x}, nil
+	return collectorKind.of(x), nil
 }

@@ -58,7 +58,7 @@ func confirmFamily() Family {
 				); err != nil {
 					return nil, err
 				}
-				return &Decl[plan.Confirm]{confirmKind, d}, nil
+				return confirmKind.of(d), nil
 			},
 		}, {
 			Name:    "confirm.http",
@@ -79,7 +79,7 @@ func confirmFamily() Family {
 				if d.Pointer != "" && d.Pointer[0] != '/' {
 					return nil, c.Errorf(`write pointer = "/`+d.Pointer+`"`, "got pointer %q, want a JSON pointer such as \"/n_ctx\"", d.Pointer)
 				}
-				return &Decl[plan.Confirm]{confirmKind, d}, nil
+				return confirmKind.of(d), nil
 			},
 		}, {
 			Name:    "confirm.metric",
@@ -98,7 +98,7 @@ func confirmFamily() Family {
 				if d.Above == nil && d.Below == nil && d.Equals == nil {
 					return nil, c.Errorf(fmt.Sprintf("confirm.metric(%q, above = 0)", d.Name), "says no condition")
 				}
-				return &Decl[plan.Confirm]{confirmKind, d}, nil
+				return confirmKind.of(d), nil
 			},
 		}, {
 			Name:    "confirm.literal",
@@ -111,7 +111,7 @@ func confirmFamily() Family {
 				); err != nil {
 					return nil, err
 				}
-				return &Decl[plan.Confirm]{confirmKind, d}, nil
+				return confirmKind.of(d), nil
 			},
 		}, {
 			Name:    "confirm.environ",
@@ -121,7 +121,7 @@ func confirmFamily() Family {
 				if err := c.Unpack(0); err != nil {
 					return nil, err
 				}
-				return &Decl[plan.Confirm]{confirmKind, plan.Confirm{Kind: plan.ConfirmEnviron}}, nil
+				return confirmKind.of(plan.Confirm{Kind: plan.ConfirmEnviron}), nil
 			},
 		}, {
 			Name:    "confirm.host",
@@ -131,7 +131,7 @@ func confirmFamily() Family {
 				if err := c.Unpack(0); err != nil {
 					return nil, err
 				}
-				return &Decl[plan.Confirm]{confirmKind, plan.Confirm{Kind: plan.ConfirmHost}}, nil
+				return confirmKind.of(plan.Confirm{Kind: plan.ConfirmHost}), nil
 			},
 		}, {
 			Name:    "confirm.none",
@@ -144,7 +144,7 @@ func confirmFamily() Family {
 				); err != nil {
 					return nil, err
 				}
-				return &Decl[plan.Confirm]{confirmKind, d}, nil
+				return confirmKind.of(d), nil
 			},
 		},
 	}}

@@ -27,6 +27,26 @@ type kind[T any] struct {
 	attrs  map[string]func(T) starlark.Value
 }
 
+// of is a value of the kind.
+func (k *kind[T]) of(v T) *Decl[T] { return &Decl[T]{k, v} }
+
+// list is a frozen list of values.
+func (k *kind[T]) list(vs []T) starlark.Value {
+	out := make([]starlark.Value, len(vs))
+	for i, v := range vs {
+		out[i] = k.of(v)
+	}
+	return frozen(out)
+}
+
+// orNone is the value, None where there is none.
+func (k *kind[T]) orNone(v *T) starlark.Value {
+	if v == nil {
+		return starlark.None
+	}
+	return k.of(*v)
+}
+
 // Decl is a declared plan value.
 type Decl[T any] struct {
 	kind *kind[T]

@@ -26,38 +26,22 @@ var engineKind = &kind[plan.Engine]{
 	key:   func(e plan.Engine) string { return plan.Sum(e) },
 	label: func(e plan.Engine) string { return fmt.Sprintf("%q", e.Name) },
 	attrs: map[string]func(plan.Engine) starlark.Value{
-		"name":     func(e plan.Engine) starlark.Value { return text(e.Name) },
-		"command":  func(e plan.Engine) starlark.Value { return texts(e.Command) },
-		"url":      func(e plan.Engine) starlark.Value { return textOrNone(e.URL) },
-		"env":      func(e plan.Engine) starlark.Value { return textDict(e.Env) },
-		"unset":    func(e plan.Engine) starlark.Value { return texts(e.Unset) },
-		"cwd":      func(e plan.Engine) starlark.Value { return textOrNone(e.Dir) },
-		"config":   func(e plan.Engine) starlark.Value { return textDict(e.Config) },
-		"files":    func(e plan.Engine) starlark.Value { return texts(e.Files) },
-		"version":  func(e plan.Engine) starlark.Value { return texts(e.Version) },
-		"origin":   func(e plan.Engine) starlark.Value { return textDict(e.Origin) },
-		"evidence": func(e plan.Engine) starlark.Value { return texts(e.Evidence) },
-		"launch": func(e plan.Engine) starlark.Value {
-			if e.Launch == nil {
-				return starlark.None
-			}
-			return &Decl[plan.Systemd]{systemdKind, *e.Launch}
-		},
+		"name":      func(e plan.Engine) starlark.Value { return text(e.Name) },
+		"command":   func(e plan.Engine) starlark.Value { return texts(e.Command) },
+		"url":       func(e plan.Engine) starlark.Value { return textOrNone(e.URL) },
+		"env":       func(e plan.Engine) starlark.Value { return textDict(e.Env) },
+		"unset":     func(e plan.Engine) starlark.Value { return texts(e.Unset) },
+		"cwd":       func(e plan.Engine) starlark.Value { return textOrNone(e.Dir) },
+		"config":    func(e plan.Engine) starlark.Value { return textDict(e.Config) },
+		"files":     func(e plan.Engine) starlark.Value { return texts(e.Files) },
+		"version":   func(e plan.Engine) starlark.Value { return texts(e.Version) },
+		"origin":    func(e plan.Engine) starlark.Value { return textDict(e.Origin) },
+		"evidence":  func(e plan.Engine) starlark.Value { return texts(e.Evidence) },
+		"launch":    func(e plan.Engine) starlark.Value { return systemdKind.orNone(e.Launch) },
 		"resources": func(e plan.Engine) starlark.Value { return texts(e.Resources) },
-		"metrics": func(e plan.Engine) starlark.Value {
-			out := make([]starlark.Value, len(e.Metrics))
-			for i, m := range e.Metrics {
-				out[i] = &Decl[plan.Metric]{metricKind, m}
-			}
-			return frozen(out)
-		},
-		"api": func(e plan.Engine) starlark.Value {
-			if e.API == nil {
-				return starlark.None
-			}
-			return &Decl[plan.API]{apiKind, *e.API}
-		},
-		"ready": func(e plan.Engine) starlark.Value { return &Decl[plan.Ready]{readyKind, e.Ready} },
+		"metrics":   func(e plan.Engine) starlark.Value { return metricKind.list(e.Metrics) },
+		"api":       func(e plan.Engine) starlark.Value { return apiKind.orNone(e.API) },
+		"ready":     func(e plan.Engine) starlark.Value { return readyKind.of(e.Ready) },
 	},
 }
 
@@ -200,7 +184,7 @@ func engineCall(c *Call) (starlark.Value, error) {
 		}
 		seen[m.Name] = true
 	}
-	return &Decl[plan.Engine]{engineKind, e}, nil
+	return engineKind.of(e), nil
 }
 
 func mentionsPort(e plan.Engine) bool {
@@ -214,7 +198,7 @@ func readyBuiltin(name, doc, example string, f func(*Call) (plan.Ready, error)) 
 		if err != nil {
 			return nil, err
 		}
-		return &Decl[plan.Ready]{readyKind, r}, nil
+		return readyKind.of(r), nil
 	}}
 }
 
@@ -239,7 +223,7 @@ func apiBuiltin(kind, doc string) Builtin {
 				return nil, c.Errorf(fmt.Sprintf("write %s = %q", what, "/"+p), "got %s %q, want one that begins with /", what, p)
 			}
 		}
-		return &Decl[plan.API]{apiKind, a}, nil
+		return apiKind.of(a), nil
 	}}
 }
 

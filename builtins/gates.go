@@ -122,7 +122,7 @@ func findingFamily() Family {
 				if err := c.Unpack(0, shown(&f.Observed, &f.Limit)...); err != nil {
 					return nil, err
 				}
-				return &Decl[record.Finding]{findingKind, f}, nil
+				return findingKind.of(f), nil
 			},
 		}, {
 			Name: "bad", Doc: "The gate's condition is not met: the arm does not count.", Example: `bad(observed = 64, limit = 0, reason = "swap grew")`,
@@ -132,7 +132,7 @@ func findingFamily() Family {
 				if err := c.Unpack(0, params...); err != nil {
 					return nil, err
 				}
-				return &Decl[record.Finding]{findingKind, f}, nil
+				return findingKind.of(f), nil
 			},
 		}, {
 			Name: "unmeasured", Doc: "The gate cannot say: what it needs was not measured. The arm does not count unless the gate says required = False.", Example: `unmeasured("the sensor has no samples")`,
@@ -141,7 +141,7 @@ func findingFamily() Family {
 				if err := c.Unpack(1, value.Param{Name: "reason", Required: true, Into: nonEmpty(&f.Reason), Doc: "what is missing"}); err != nil {
 					return nil, err
 				}
-				return &Decl[record.Finding]{findingKind, f}, nil
+				return findingKind.of(f), nil
 			},
 		},
 	}}
@@ -169,7 +169,7 @@ func gateCall(c *Call) (starlark.Value, error) {
 	}
 	g.Code = code
 	g.Check = checkOf(c.loader(), g, check)
-	return &Decl[plan.Gate]{gateKind, g}, nil
+	return gateKind.of(g), nil
 }
 
 // code makes a function of the workflow into something that can be run elsewhere and known again. It is
@@ -248,7 +248,7 @@ func guardCall(c *Call) (starlark.Value, error) {
 	if g.Hold < 0 {
 		return nil, c.Errorf(`hold = "2s"`, "got hold %s, want at least 0", g.Hold)
 	}
-	return &Decl[plan.Guard]{guardKind, g}, nil
+	return guardKind.of(g), nil
 }
 
 // shownInto unpacks what a finding shows, as text.

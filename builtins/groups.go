@@ -23,15 +23,10 @@ var sideKind = &kind[plan.Side]{
 	key:   func(s plan.Side) string { return plan.Sum(s) },
 	label: func(s plan.Side) string { return fmt.Sprintf("%s, %s", s.Engine.Name, s.Stack.Names()) },
 	attrs: map[string]func(plan.Side) starlark.Value{
-		"label":  func(s plan.Side) starlark.Value { return textOrNone(s.Label) },
-		"engine": func(s plan.Side) starlark.Value { return &Decl[plan.Engine]{engineKind, s.Engine} },
-		"stack":  func(s plan.Side) starlark.Value { return stackValue(s.Stack) },
-		"workload": func(s plan.Side) starlark.Value {
-			if s.Workload == nil {
-				return starlark.None
-			}
-			return &Decl[plan.Workload]{workloadKind, *s.Workload}
-		},
+		"label":    func(s plan.Side) starlark.Value { return textOrNone(s.Label) },
+		"engine":   func(s plan.Side) starlark.Value { return engineKind.of(s.Engine) },
+		"stack":    func(s plan.Side) starlark.Value { return stackValue(s.Stack) },
+		"workload": func(s plan.Side) starlark.Value { return workloadKind.orNone(s.Workload) },
 	},
 }
 
@@ -60,22 +55,16 @@ var groupKind = &kind[*plan.Group]{
 		"better":     func(g *plan.Group) starlark.Value { return text(g.Better) },
 		"min_effect": func(g *plan.Group) starlark.Value { return starlark.Float(g.MinEffect) },
 		"cap":        func(g *plan.Group) starlark.Value { return starlark.MakeInt(g.Cap) },
-		"workload":   func(g *plan.Group) starlark.Value { return &Decl[plan.Workload]{workloadKind, g.Workload} },
+		"workload":   func(g *plan.Group) starlark.Value { return workloadKind.of(g.Workload) },
 		"sides": func(g *plan.Group) starlark.Value {
 			d := starlark.NewDict(len(g.Sides))
 			for _, s := range g.Sides {
-				_ = d.SetKey(text(s.Label), &Decl[plan.Side]{sideKind, s})
+				_ = d.SetKey(text(s.Label), sideKind.of(s))
 			}
 			d.Freeze()
 			return d
 		},
-		"gates": func(g *plan.Group) starlark.Value {
-			out := make([]starlark.Value, len(g.Gates))
-			for i, x := range g.Gates {
-				out[i] = &Decl[plan.Gate]{gateKind, x}
-			}
-			return frozen(out)
-		},
+		"gates": func(g *plan.Group) starlark.Value { return gateKind.list(g.Gates) },
 	},
 }
 
@@ -130,7 +119,7 @@ func sideCall(c *Call) (starlark.Value, error) {
 			}
 		}
 	}
-	return &Decl[plan.Side]{sideKind, s}, nil
+	return sideKind.of(s), nil
 }
 
 func engineOrProfile(e *plan.Engine, stack *plan.Stack) value.Unpacker {
@@ -165,7 +154,7 @@ func probeCall(c *Call) (starlark.Value, error) {
 	if p.Retries < 1 {
 		return nil, c.Errorf(fmt.Sprintf("probe(%q, above = 1600, retries = 3)", p.Metric), "got retries %d, want at least 1", p.Retries)
 	}
-	return &Decl[plan.Probe]{probeKind, p}, nil
+	return probeKind.of(p), nil
 }
 
 func groupCall(c *Call) (starlark.Value, error) {
@@ -254,7 +243,7 @@ func groupCall(c *Call) (starlark.Value, error) {
 	if why := g.Ungated(); why != "" && !gatesSaid {
 		return nil, c.Errorf(`gates = [counts_agree(), output_identical(), no_swap_growth()] from @flow//gates.star, or gates = [] where no condition has to hold`, "group %q: %s", g.Name, why)
 	}
-	return &Decl[*plan.Group]{groupKind, made}, nil
+	return groupKind.of(made), nil
 }
 
 // knownMetrics refuses a primary metric or a cost that nothing measures: it would be found out when the arms

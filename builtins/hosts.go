@@ -43,13 +43,7 @@ var settleKind = &kind[plan.Settling]{
 	label: func(s plan.Settling) string { return fmt.Sprintf("%d bands", len(s.Until)) },
 	attrs: map[string]func(plan.Settling) starlark.Value{
 		"timeout_s": func(s plan.Settling) starlark.Value { return starlark.Float(s.Timeout.Seconds()) },
-		"until": func(s plan.Settling) starlark.Value {
-			out := make([]starlark.Value, len(s.Until))
-			for i, b := range s.Until {
-				out[i] = &Decl[plan.Band]{bandKind, b}
-			}
-			return frozen(out)
-		},
+		"until":     func(s plan.Settling) starlark.Value { return bandKind.list(s.Until) },
 	},
 }
 
@@ -77,7 +71,7 @@ func hostFamily() Family {
 					return nil, err
 				}
 			}
-			return &Decl[plan.HostSetting]{hostKind, h}, nil
+			return hostKind.of(h), nil
 		}}
 	}
 	return Family{"The host", "Settings of the machine that hold while an arm runs: for `lever(host = …)`, where they are the change, and for `group(host = …)`, where every side has them. " +
@@ -91,7 +85,7 @@ func hostFamily() Family {
 				if err := c.Unpack(1, value.Param{Name: "on", Required: true, Into: value.Bool(&on), Doc: "whether clocks may rise above the sustained one"}); err != nil {
 					return nil, err
 				}
-				return &Decl[plan.HostSetting]{hostKind, plan.HostSetting{Name: plan.HostBoost, Value: map[bool]string{true: "on", false: "off"}[on]}}, nil
+				return hostKind.of(plan.HostSetting{Name: plan.HostBoost, Value: map[bool]string{true: "on", false: "off"}[on]}), nil
 			},
 		},
 		word(plan.HostTHP, "Transparent huge pages.", `host.thp("never")`, "when", "always, madvise or never", func(c *Call, v string) error {
@@ -110,7 +104,7 @@ func hostFamily() Family {
 				if n < 0 || n > 200 {
 					return nil, c.Errorf("host.swappiness(0)", "got %d, want 0 to 200", n)
 				}
-				return &Decl[plan.HostSetting]{hostKind, plan.HostSetting{Name: plan.HostSysctl, Target: "vm.swappiness", Value: strconv.Itoa(n)}}, nil
+				return hostKind.of(plan.HostSetting{Name: plan.HostSysctl, Target: "vm.swappiness", Value: strconv.Itoa(n)}), nil
 			},
 		},
 		targeted(plan.HostSysctl, "A sysctl.", `host.sysctl("vm.overcommit_memory", 1)`, "name", `its name, such as "vm.swappiness"; with slashes where a part of it holds dots`),
@@ -126,7 +120,7 @@ func hostFamily() Family {
 				if n < 1 || n > 3 {
 					return nil, c.Errorf("host.drop_caches(3)", "got %d, want 1, 2 or 3", n)
 				}
-				return &Decl[plan.HostSetting]{hostKind, plan.HostSetting{Name: plan.HostDropCaches, Value: strconv.Itoa(n)}}, nil
+				return hostKind.of(plan.HostSetting{Name: plan.HostDropCaches, Value: strconv.Itoa(n)}), nil
 			},
 		}, {
 			Name: "host.gpu_power_limit", Doc: "The power limit of a GPU, by nvidia-smi.", Example: `host.gpu_power_limit(300, gpu = "0")`,
@@ -146,7 +140,7 @@ func hostFamily() Family {
 					return nil, c.Errorf("host.gpu_power_limit(300)", "got %v watts, want more than 0", watts)
 				}
 				h.Value = strconv.FormatFloat(watts, 'f', -1, 64)
-				return &Decl[plan.HostSetting]{hostKind, h}, nil
+				return hostKind.of(h), nil
 			},
 		}, {
 			Name: "host.gpu_clocks", Doc: "Lock the graphics clock of a GPU into a range, by nvidia-smi. The driver has calls that lock and that unlock, and none that tells what is locked, so it has to be said: flow puts back what it is told, never a guess, and refuses what the clock of now disproves.",
@@ -158,7 +152,7 @@ func hostFamily() Family {
 				if err := c.Unpack(1, value.Param{Name: "set", Required: true, Into: cpuSet(&h.Value), Doc: "numbers and ranges, as taskset has them"}); err != nil {
 					return nil, err
 				}
-				return &Decl[plan.HostSetting]{hostKind, h}, nil
+				return hostKind.of(h), nil
 			},
 		},
 	}}
@@ -180,7 +174,7 @@ func targeted(name, doc, example, arg, argDoc string) Builtin {
 		case name == plan.HostFile && (!strings.HasPrefix(h.Target, "/sys/") && !strings.HasPrefix(h.Target, "/proc/sys/") || strings.Contains(h.Target, "..")):
 			return nil, c.Errorf(`host.file("/sys/kernel/mm/ksm/run", 0)`, "got path %q, want a file below /sys or /proc/sys", h.Target)
 		}
-		return &Decl[plan.HostSetting]{hostKind, h}, nil
+		return hostKind.of(h), nil
 	}}
 }
 
@@ -233,7 +227,7 @@ func gpuClocksCall(c *Call) (starlark.Value, error) {
 		}
 		h.Before = before
 	}
-	return &Decl[plan.HostSetting]{hostKind, h}, nil
+	return hostKind.of(h), nil
 }
 
 var clockRange = regexp.MustCompile(`^[0-9]+,[0-9]+$`)
@@ -262,7 +256,7 @@ func resourceFamily() Family {
 			if strings.ContainsAny(id, " \t\n") {
 				return nil, c.Errorf(example, "got %q, want a name without blanks", id)
 			}
-			return &Decl[resource]{resourceKind, resource(kind + ":" + id)}, nil
+			return resourceKind.of(resource(kind + ":" + id)), nil
 		}}
 	}
 	return Family{"Resources", "What an engine uses of the machine, for `engine(resources = […])`: it is locked instead of the whole host, the engine sees and runs on it only, and another flow may measure on the rest. " +
@@ -277,7 +271,7 @@ func resourceFamily() Family {
 				if n < 1 || n > 1024 {
 					return nil, c.Errorf("gpus(1)", "got %d, want at least 1", n)
 				}
-				return &Decl[resource]{resourceKind, resource("gpus:" + strconv.Itoa(n))}, nil
+				return resourceKind.of(resource("gpus:" + strconv.Itoa(n))), nil
 			},
 		},
 		make1("gpu", "One GPU by its UUID. Indexes change with what is visible.", `gpu("GPU-8f6d2b1a-0c3e-4d5f-9a7b-112233445566")`, "uuid", "as nvidia-smi -L prints it", func(to *string) value.Unpacker {
@@ -329,7 +323,7 @@ func settleFamily() Family {
 				if b.Above != nil && b.Below != nil && *b.Above > *b.Below {
 					return nil, c.Errorf(fmt.Sprintf("band(%q, above = %v, below = %v)", b.Sensor, *b.Below, *b.Above), "nothing is above %v and below %v", *b.Above, *b.Below)
 				}
-				return &Decl[plan.Band]{bandKind, b}, nil
+				return bandKind.of(b), nil
 			},
 		}, {
 			Name: "steady", Doc: "A sensor that changes slowly enough before an arm begins: the slope of a line through its last samples, as a share of their mean.", Example: `steady("nvml.0.temp_c", per_minute = "2%", over = "30s")`,
@@ -347,7 +341,7 @@ func settleFamily() Family {
 					return nil, c.Errorf(fmt.Sprintf(`steady(%q, per_minute = "2%%")`, b.Sensor), "got %v a minute over %s, want both above 0", slope, b.Hold)
 				}
 				b.Slope = &slope
-				return &Decl[plan.Band]{bandKind, b}, nil
+				return bandKind.of(b), nil
 			},
 		},
 	}}
@@ -379,7 +373,7 @@ func settleCall(c *Call) (starlark.Value, error) {
 	case len(s.Until) == 0 && s.Pause == 0 && s.Preheat == 0 && s.PageCache == "":
 		return nil, c.Errorf(`settle(until = [band("nvml.0.temp_c", below = 50)])`, "settle waits for nothing")
 	}
-	return &Decl[plan.Settling]{settleKind, s}, nil
+	return settleKind.of(s), nil
 }
 
 // settleInto unpacks a duration, or a settle(…).

@@ -19,24 +19,18 @@ var leverKind = &kind[plan.Lever]{
 	digest: func(l plan.Lever) (string, error) { return l.Declared(), nil },
 	label:  func(l plan.Lever) string { return fmt.Sprintf("%q", l.Name) },
 	attrs: map[string]func(plan.Lever) starlark.Value{
-		"name":    func(l plan.Lever) starlark.Value { return text(l.Name) },
-		"hash":    func(l plan.Lever) starlark.Value { return text(l.Key()) },
-		"factor":  func(l plan.Lever) starlark.Value { return text(l.Factor) },
-		"level":   func(l plan.Lever) starlark.Value { return starlark.MakeInt(l.Level) },
-		"env":     func(l plan.Lever) starlark.Value { return textDict(l.Env) },
-		"unset":   func(l plan.Lever) starlark.Value { return texts(l.Unset) },
-		"args":    leverArgs,
-		"without": func(l plan.Lever) starlark.Value { return texts(l.Without) },
-		"binary":  func(l plan.Lever) starlark.Value { return textOrNone(l.Binary) },
-		"config":  func(l plan.Lever) starlark.Value { return textDict(l.Config) },
-		"request": func(l plan.Lever) starlark.Value { return fromJSON(l.Request) },
-		"host": func(l plan.Lever) starlark.Value {
-			out := make([]starlark.Value, len(l.Host))
-			for i, h := range l.Host {
-				out[i] = &Decl[plan.HostSetting]{hostKind, h}
-			}
-			return frozen(out)
-		},
+		"name":           func(l plan.Lever) starlark.Value { return text(l.Name) },
+		"hash":           func(l plan.Lever) starlark.Value { return text(l.Key()) },
+		"factor":         func(l plan.Lever) starlark.Value { return text(l.Factor) },
+		"level":          func(l plan.Lever) starlark.Value { return starlark.MakeInt(l.Level) },
+		"env":            func(l plan.Lever) starlark.Value { return textDict(l.Env) },
+		"unset":          func(l plan.Lever) starlark.Value { return texts(l.Unset) },
+		"args":           leverArgs,
+		"without":        func(l plan.Lever) starlark.Value { return texts(l.Without) },
+		"binary":         func(l plan.Lever) starlark.Value { return textOrNone(l.Binary) },
+		"config":         func(l plan.Lever) starlark.Value { return textDict(l.Config) },
+		"request":        func(l plan.Lever) starlark.Value { return fromJSON(l.Request) },
+		"host":           func(l plan.Lever) starlark.Value { return hostKind.list(l.Host) },
 		"confirm":        leverConfirms,
 		"changes_output": func(l plan.Lever) starlark.Value { return starlark.Bool(l.ChangesOutput) },
 		"requires":       func(l plan.Lever) starlark.Value { return texts(l.Requires) },
@@ -65,15 +59,11 @@ func leverArgs(l plan.Lever) starlark.Value {
 }
 
 func leverConfirms(l plan.Lever) starlark.Value {
-	out := make([]starlark.Value, len(l.Confirm))
-	for i, x := range l.Confirm {
-		out[i] = &Decl[plan.Confirm]{confirmKind, x}
-	}
-	return frozen(out)
+	return confirmKind.list(l.Confirm)
 }
 
 // leverValue is a lever as Starlark sees it.
-func leverValue(l plan.Lever) starlark.Value { return &Decl[plan.Lever]{leverKind, l} }
+func leverValue(l plan.Lever) starlark.Value { return leverKind.of(l) }
 
 // stackValue is a stack as a plain list of its own, so that stack + [choice] works and truth is emptiness.
 func stackValue(s plan.Stack) starlark.Value {
@@ -100,7 +90,7 @@ var profileKind = &kind[plan.Profile]{
 	label: func(p plan.Profile) string { return fmt.Sprintf("%q, %s", p.Name, p.Stack.Names()) },
 	attrs: map[string]func(plan.Profile) starlark.Value{
 		"name":   func(p plan.Profile) starlark.Value { return text(p.Name) },
-		"engine": func(p plan.Profile) starlark.Value { return &Decl[plan.Engine]{engineKind, p.Engine} },
+		"engine": func(p plan.Profile) starlark.Value { return engineKind.of(p.Engine) },
 		"stack":  func(p plan.Profile) starlark.Value { return stackValue(p.Stack) },
 	},
 }
@@ -240,7 +230,7 @@ func factorCall(c *Call) (starlark.Value, error) {
 		seen[l.Name] = true
 		l.Factor, l.Level = f.Name, i
 	}
-	return &Decl[plan.Factor]{factorKind, f}, nil
+	return factorKind.of(f), nil
 }
 
 func profileCall(c *Call) (starlark.Value, error) {
@@ -258,7 +248,7 @@ func profileCall(c *Call) (starlark.Value, error) {
 	if _, err := plan.Effective(p.Engine, p.Stack); err != nil {
 		return nil, c.wrap(err)
 	}
-	return &Decl[plan.Profile]{profileKind, p}, nil
+	return profileKind.of(p), nil
 }
 
 // environment unpacks variables: strings and ints; a bool has no one spelling.

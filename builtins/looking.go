@@ -103,7 +103,7 @@ func superiorBuiltin() Builtin {
 			if s.by < 0 {
 				return nil, c.Errorf(`superior(by = "1%")`, "got by %v, want at least 0", s.by)
 			}
-			return &Decl[superior]{superiorKind, s}, nil
+			return superiorKind.of(s), nil
 		},
 	}
 }

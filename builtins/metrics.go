@@ -103,7 +103,7 @@ func metricCall(c *Call) (starlark.Value, error) {
 			return nil, c.Errorf(`of = "misses / (tokens - 1)"`, "metric %q: formula: %v", m.Name, err)
 		}
 	}
-	return &Decl[plan.Metric]{metricKind, m}, nil
+	return metricKind.of(m), nil
 }
 
 func extractBuiltin(name, doc, example string, f func(*Call, *plan.Extract) error) Builtin {
@@ -112,7 +112,7 @@ func extractBuiltin(name, doc, example string, f func(*Call, *plan.Extract) erro
 		if err := f(c, &x); err != nil {
 			return nil, err
 		}
-		return &Decl[plan.Extract]{extractKind, x}, nil
+		return extractKind.of(x), nil
 	}}
 }
 

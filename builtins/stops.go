@@ -72,7 +72,7 @@ func stopCall(c *Call) (starlark.Value, error) {
 		}
 		s.Rule = ruleOf(c.loader(), s, check)
 	}
-	return &Decl[plan.Stop]{stopKind, s}, nil
+	return stopKind.of(s), nil
 }
 
 // inStop marks the context of a stop's check, for functions that are not valid there.

@@ -57,5 +57,5 @@ func systemdCall(c *Call) (starlark.Value, error) {
 			return nil, c.Errorf(`systemd(properties = {"MemoryMax": "64G"})`, "systemd: got property %q, want a name such as MemoryMax", k)
 		}
 	}
-	return &Decl[plan.Systemd]{systemdKind, s}, nil
+	return systemdKind.of(s), nil
 }

@@ -40,13 +40,7 @@ var caseKind = &kind[plan.Case]{
 		"name":       func(c plan.Case) starlark.Value { return text(c.Name) },
 		"max_tokens": func(c plan.Case) starlark.Value { return starlark.MakeInt(c.MaxTokens) },
 		"ctx":        func(c plan.Case) starlark.Value { return starlark.MakeInt(c.Ctx) },
-		"prompts": func(c plan.Case) starlark.Value {
-			out := make([]starlark.Value, len(c.Prompts))
-			for i, p := range c.Prompts {
-				out[i] = &Decl[plan.Prompt]{promptKind, p}
-			}
-			return frozen(out)
-		},
+		"prompts":    func(c plan.Case) starlark.Value { return promptKind.list(c.Prompts) },
 	},
 }
 
@@ -55,13 +49,7 @@ var workloadKind = &kind[plan.Workload]{
 	key:   func(w plan.Workload) string { return plan.Sum(w) },
 	label: workloadLabel,
 	attrs: map[string]func(plan.Workload) starlark.Value{
-		"cases": func(w plan.Workload) starlark.Value {
-			out := make([]starlark.Value, len(w.Cases))
-			for i, c := range w.Cases {
-				out[i] = &Decl[plan.Case]{caseKind, c}
-			}
-			return frozen(out)
-		},
+		"cases":       func(w plan.Workload) starlark.Value { return caseKind.list(w.Cases) },
 		"rule":        func(w plan.Workload) starlark.Value { return text(w.Rule) },
 		"temperature": func(w plan.Workload) starlark.Value { return starlark.Float(w.Temperature) },
 		"seed":        func(w plan.Workload) starlark.Value { return starlark.MakeInt64(w.Seed) },
@@ -114,7 +102,7 @@ func workloadFamily() Family {
 				if p.File == ".." || strings.HasPrefix(p.File, "../") {
 					return nil, c.Errorf("put the prompt below the workflow's folder, as in prompt_file(\"prompts/main.txt\")", "got path %q, which leaves the workflow's folder", p.File)
 				}
-				return &Decl[plan.Prompt]{promptKind, p}, nil
+				return promptKind.of(p), nil
 			},
 		}, {
 			Name:    "prompt_text",
@@ -125,7 +113,7 @@ func workloadFamily() Family {
 				if err := c.Unpack(1, value.Param{Name: "text", Required: true, Into: nonEmpty(&p.Text), Doc: "the prompt"}); err != nil {
 					return nil, err
 				}
-				return &Decl[plan.Prompt]{promptKind, p}, nil
+				return promptKind.of(p), nil
 			},
 		}, {
 			Name:    "prompt_random",
@@ -143,7 +131,7 @@ func workloadFamily() Family {
 				if p.Random < 1 || p.Random > plan.MaxTokens {
 					return nil, c.Errorf("prompt_random(500)", "got %d words, want 1 to %d", p.Random, plan.MaxTokens)
 				}
-				return &Decl[plan.Prompt]{promptKind, p}, nil
+				return promptKind.of(p), nil
 			},
 		}, {
 			Name:    "case",
@@ -174,7 +162,7 @@ func caseCall(c *Call) (starlark.Value, error) {
 	if k.MaxTokens < 0 || k.Ctx < 0 {
 		return nil, c.Errorf("give numbers above 0", "case %q: got max_tokens %d and ctx %d, want none below 0", k.Name, k.MaxTokens, k.Ctx)
 	}
-	return &Decl[plan.Case]{caseKind, k}, nil
+	return caseKind.of(k), nil
 }
 
 func workloadCall(c *Call) (starlark.Value, error) {
@@ -257,7 +245,7 @@ func workloadCall(c *Call) (starlark.Value, error) {
 	if what, fix := plan.TooLarge(w); what != "" {
 		return nil, c.Errorf(fix, "%s", what)
 	}
-	return &Decl[plan.Workload]{workloadKind, w}, nil
+	return workloadKind.of(w), nil
 }
 
 var cpuList = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
