@@ -8,13 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
-	"flow/builtins/command"
 	"flow/builtins/gate"
 	"flow/starlark/diag"
 	"flow/workflows/plan"
@@ -29,14 +25,6 @@ type armAt struct {
 	seq                  int // logical place in the session
 	purpose              string
 }
-
-// breach is the cause with which a guard ends an arm.
-type breach struct {
-	guard plan.Guard
-	words string
-}
-
-func (b *breach) Error() string { return "guard " + b.guard.Name + ": " + b.words }
 
 // EngineError is an engine that failed while an arm ran: it died, hung, or answered garbage. It is
 // transient until it happens the same way every time.
@@ -380,219 +368,10 @@ func sensors(g *plan.Group, side string) []string {
 	return slices.Compact(out)
 }
 
-// watches judges guards on samples as they come.
-type watches struct {
-	mu     sync.Mutex
-	guards []plan.Guard
-	each   []*gate.Watch
-	side   string
-	cancel context.CancelCauseFunc
-	done   bool
-}
-
-func newWatches(guards []plan.Guard, side string, cancel context.CancelCauseFunc) *watches {
-	w := &watches{guards: guards, side: side, cancel: cancel}
-	for _, g := range guards {
-		w.each = append(w.each, gate.NewWatch(g))
-	}
-	w.on("")
-	return w
-}
-
-// on says which step runs now.
-func (w *watches) on(step string) {
-	if w == nil {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, g := range w.each {
-		g.On(w.side, step)
-	}
-}
-
-func (w *watches) sample(x record.Sample) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.done {
-		return
-	}
-	for i, g := range w.each {
-		if words := g.Sample(x); words != "" {
-			w.done = true
-			w.cancel(&breach{w.guards[i], words})
-			return
-		}
-	}
-}
-
-// stop ends the watch and gives the findings of the guards that held, with what they saw at worst. One that
-// saw nothing (its device was never busy, its step too short) says so and excludes nothing: it had no cause
-// to end the arm.
-func (w *watches) stop() []record.Finding {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.done = true
-	var out []record.Finding
-	for i, g := range w.each {
-		if !gate.Applies(w.guards[i], w.side) {
-			continue
-		}
-		f := g.Finding()
-		if f.Outcome == record.Fail {
-			continue // dispose puts it down
-		}
-		f.Required = f.Outcome == record.Pass
-		out = append(out, f)
-	}
-	return out
-}
-
 // asErr is errors.As that takes nil.
 func asErr[T error](err error, into *T) bool { return err != nil && errors.As(err, into) }
 
-// arm is what a body holds.
-type arm struct {
-	s        *Session
-	r        *groupRun
-	rig      Rig
-	side     plan.Side
-	rec      *record.Arm
-	watch    *watches
-	launched bool
-	settled  int64
-	failure  error // of the engine, kept even when a body's language wraps it
-}
-
 var _ plan.Arm = (*arm)(nil)
-
-func (h *arm) step(name string) {
-	h.rig.Mark(name)
-	h.watch.on(name)
-	h.s.event(record.Event{Kind: "arm.step", Group: h.r.g.Name, GroupID: h.r.g.ID, Arm: h.rec.Label, Text: name, ArmOf: h.rec})
-}
-
-func (h *arm) fail(err error) error {
-	if err != nil && h.failure == nil {
-		h.failure = err
-	}
-	return err
-}
-
-func (h *arm) Side() plan.Side         { return h.side }
-func (h *arm) Workload() plan.Workload { return h.r.plan.WorkloadOf(h.side) }
-func (h *arm) Label() string           { return h.rec.Label }
-
-func (h *arm) Launch(ctx context.Context, e plan.Engine) (plan.Process, error) {
-	if h.launched {
-		return nil, &diag.Error{Kind: diag.Workflow, Op: "arm.launch", Msg: "an arm is one launch: its engine was launched already",
-			Fix: "measure a second launch in an arm of its own"}
-	}
-	h.launched = true
-	h.step("launch")
-	p, err := h.rig.Launch(ctx, e)
-	if err != nil {
-		return nil, h.fail(err)
-	}
-	h.step("confirm")
-	return &process{h: h, Process: p}, nil
-}
-
-func (h *arm) Check(ctx context.Context, g plan.Gate) (record.Finding, error) {
-	h.rec.Samples = h.rig.Samples()
-	f, err := judgeOne(ctx, g, h.rec)
-	h.rec.Findings = append(h.rec.Findings, f)
-	return f, err
-}
-
-func (h *arm) Warm(ctx context.Context, p plan.Process, w plan.Workload) error {
-	h.step("warm")
-	_, err := p.Generate(ctx, w, record.MarkWarm)
-	return err
-}
-
-func (h *arm) Measure(ctx context.Context, p plan.Process, w plan.Workload) error {
-	h.step("measure")
-	_, err := p.Generate(ctx, w, record.MarkMeasured)
-	if err == nil {
-		h.step("stop")
-	}
-	return err
-}
-
-func (h *arm) Sample(ctx context.Context, d time.Duration) ([]record.Sample, error) {
-	from := h.s.Clock.Mono()
-	if err := h.s.Sleep(ctx, d); err != nil {
-		return nil, err
-	}
-	var out []record.Sample
-	for _, x := range h.rig.Samples() {
-		if x.MonoNS >= from {
-			out = append(out, x)
-		}
-	}
-	return out, nil
-}
 
 // execOutput is how much of a command's output is kept, each stream.
 const execOutput = 64 << 10
-
-func (h *arm) Exec(ctx context.Context, argv []string) (record.Exec, error) {
-	if len(argv) == 0 {
-		return record.Exec{}, &diag.Error{Kind: diag.Workflow, Op: "arm.exec", Msg: "got an empty command", Fix: `write arm.exec(["sync"])`}
-	}
-	began := h.s.Clock.Mono()
-	cmd := exec.Command(argv[0], argv[1:]...)
-	var out, errs strings.Builder
-	cmd.Stdout, cmd.Stderr = &capped{w: &out}, &capped{w: &errs}
-	left, err := command.Run(ctx, cmd)
-	if len(left) > 0 {
-		h.rec.Warnings = append(h.rec.Warnings, "arm.exec: "+(&command.LeftError{Argv: argv, Left: left}).Error())
-	}
-	e := record.Exec{Argv: argv, Stdout: out.String(), Stderr: errs.String(), Seconds: float64(h.s.Clock.Mono()-began) / 1e9, ExitCode: cmd.ProcessState.ExitCode()}
-	h.rec.Execs = append(h.rec.Execs, e)
-	var exit *exec.ExitError
-	if ctx.Err() != nil {
-		return e, context.Cause(ctx)
-	}
-	if err != nil && !errors.As(err, &exit) {
-		return e, &diag.Error{Kind: diag.Machine, Op: "arm.exec", Msg: "cannot run " + argv[0], Err: err}
-	}
-	return e, nil
-}
-
-// capped keeps the first execOutput bytes and lets the rest go.
-type capped struct{ w *strings.Builder }
-
-func (c *capped) Write(p []byte) (int, error) {
-	if room := execOutput - c.w.Len(); room > 0 {
-		c.w.Write(p[:min(room, len(p))])
-	}
-	return len(p), nil
-}
-
-func (h *arm) Record(m record.Metric) error {
-	if m.Source == "" {
-		m.Source = "arm.record"
-	}
-	h.rec.Metrics = append(h.rec.Metrics, m)
-	return nil
-}
-
-// process remembers an engine's failures for the arm.
-type process struct {
-	plan.Process
-	h *arm
-}
-
-func (p *process) Generate(ctx context.Context, w plan.Workload, mark string) ([]record.Request, error) {
-	r, err := p.Process.Generate(ctx, w, mark)
-	return r, p.h.fail(err)
-}
-
-func (p *process) Confirm(ctx context.Context) ([]record.Evidence, error) {
-	e, err := p.Process.Confirm(ctx)
-	return e, p.h.fail(err)
-}
-
-func (p *process) Stop(ctx context.Context) error { return p.h.fail(p.Process.Stop(ctx)) }
