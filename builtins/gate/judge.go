@@ -139,6 +139,7 @@ func look(g *record.Group, sequential, plan bool) verdict {
 	if plan {
 		v.requestIndex(g, blocks)
 		v.replicates(g, blocks)
+		v.warmth(g, blocks)
 		v.bimodal(g, blocks)
 		v.rungContrasts(g, blocks)
 	}
