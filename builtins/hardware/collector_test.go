@@ -285,15 +285,14 @@ func TestCollectorLongFile(t *testing.T) {
 	wantValues(t, "the end", oneSample(t, src, monotonic()), map[string]float64{"w.power_w": 199_999})
 }
 
-// TestPaces: a source is read no more often than it says, or than Rates says; one without a pace at every
-// tick.
+// TestPaces: a source is read no more often than it says; one without a pace at every tick.
 func TestPaces(t *testing.T) {
 	mk := func(name string) *scripted {
 		return script(name, func(_ int, emit func(string, float64)) error { emit(name+".value", 1); return nil })
 	}
 	quick, slow, rated := mk("quick"), mk("slow"), mk("rated")
-	s, err := StartSampler(t.Context(), SamplerOptions{Sources: []Source{quick, &paced{slow, 200 * time.Millisecond}, rated}, Interval: 5 * time.Millisecond,
-		Rates: map[string]time.Duration{"rated": 50 * time.Millisecond}, Need: []string{"slow.value", "quick.value", "rated.value"}})
+	s, err := StartSampler(t.Context(), SamplerOptions{Sources: []Source{quick, &paced{slow, 200 * time.Millisecond}, &paced{rated, 50 * time.Millisecond}}, Interval: 5 * time.Millisecond,
+		Need: []string{"slow.value", "quick.value", "rated.value"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,12 +18,11 @@ import (
 // SamplerOptions say what is sampled, and how often.
 type SamplerOptions struct {
 	Sources  []Source
-	Interval time.Duration            // between ticks; 100 ms when zero
-	Rates    map[string]time.Duration // by source: read no more often than this, instead of the source's own pace
-	Now      func() int64             // monotonic nanoseconds; CLOCK_MONOTONIC when nil
-	Need     []string                 // sensors without whose first value nothing may start; a trailing * matches
-	OnSample func(record.Sample)      // called for every value, one call at a time, from the sampler; must not block
-	Barrier  time.Duration            // how long to wait for the first values; 5 s when zero
+	Interval time.Duration       // between ticks; 100 ms when zero
+	Now      func() int64        // monotonic nanoseconds; CLOCK_MONOTONIC when nil
+	Need     []string            // sensors without whose first value nothing may start; a trailing * matches
+	OnSample func(record.Sample) // called for every value, one call at a time, from the sampler; must not block
+	Barrier  time.Duration       // how long to wait for the first values; 5 s when zero
 
 	patience time.Duration // how long Stop waits for a source that does not return; patience when zero
 }
@@ -138,9 +137,6 @@ func (s *Sampler) lane(ctx context.Context, sources ...Source) {
 
 // pace is how far apart the readings of a source are at least.
 func (s *Sampler) pace(src Source) int64 {
-	if d, ok := s.o.Rates[src.Name()]; ok {
-		return int64(d)
-	}
 	if p, ok := src.(pacer); ok {
 		return int64(p.every())
 	}
