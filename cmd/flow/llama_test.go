@@ -311,7 +311,8 @@ def main(session):
 		c.endKilled(cmd, words, "SIGKILL")
 	})
 
-	// llama-server on SIGTERM: tokens stop at once, and it waits for its open connection.
+	// llama-server on SIGTERM: tokens stop at once, and it waits thirty seconds for its open connection, in most
+	// runs. In some it ends at once; both are recorded as they were.
 	t.Run("sigterm", func(t *testing.T) {
 		c := newLiveLlama(t, `
 def main(session):
@@ -326,8 +327,12 @@ def main(session):
 		if !poll(patience, func() bool { p, _ := c.server(); return p != pid }) {
 			t.Fatal("the server outlived SIGTERM")
 		}
-		t.Logf("the server was gone %.1f s after SIGTERM", time.Since(began).Seconds())
+		took := time.Since(began)
+		t.Logf("the server was gone %.1f s after SIGTERM", took.Seconds())
 		c.endKilled(cmd, words, "exit")
+		if a := c.arms()[0]; took > 3*time.Second && !strings.Contains(a.Reason, "s after the last of them") {
+			t.Errorf("got reason %q, want it to say how long the stream was mute", a.Reason)
+		}
 	})
 
 	// flow stops an engine to which somebody else holds a stream open: the grace runs out, then the kill.
@@ -362,8 +367,13 @@ def main(session):
 		if !strings.Contains(strings.Join(a.Warnings, "; "), "other requests: the server runs 1") {
 			t.Errorf("no warning of the other reader: %s", reasons(a))
 		}
-		if a.Process.StoppedBy != "kill" || a.Process.Signal != "SIGKILL" {
-			t.Errorf("the engine was stopped by %q (%s), want the kill after a grace of 2 s", a.Process.StoppedBy, a.Process.Signal)
+		stop := a.Steps[len(a.Steps)-1]
+		took := time.Duration(stop.EndNS - stop.StartNS)
+		switch by := a.Process.StoppedBy; {
+		case took > 2*time.Second && (by != "kill" || a.Process.Signal != "SIGKILL"):
+			t.Errorf("the engine was stopped by %q (%s) after %s, want the kill after a grace of 2 s", by, a.Process.Signal, took)
+		case took <= 2*time.Second && (by != "signal" || a.Process.ExitCode == nil):
+			t.Errorf("the engine was stopped by %q after %s, want its own end on the signal", by, took)
 		}
 	})
 
@@ -467,9 +477,6 @@ func (c *liveLlama) endKilled(cmd *exec.Cmd, words *bytes.Buffer, how string) {
 			c.t.Errorf("got signal %q and reason %q, want %s in both", a.Process.Signal, a.Reason, how)
 		}
 	case "exit":
-		if !strings.Contains(a.Reason, "s after the last of them") {
-			c.t.Errorf("got reason %q, want it to say how long the stream was mute", a.Reason)
-		}
 		if a.Process.ExitCode == nil || *a.Process.ExitCode != 0 || !strings.Contains(a.Reason, "by itself with code 0") {
 			c.t.Errorf("got exit code %v and reason %q, want 0 in both", deref(a.Process.ExitCode), a.Reason)
 		}

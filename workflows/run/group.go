@@ -443,7 +443,7 @@ func (s *Session) controlStarts(ctx context.Context, r *groupRun, failed *record
 // baseFails is the error of a control that cannot run.
 func (s *Session) baseFails(r *groupRun, a *record.Arm) error {
 	return &diag.Error{Kind: diag.Machine, Op: fmt.Sprintf("group %q", r.g.Name),
-		Msg: "the base side cannot start: " + a.Reason + tail(a), Fix: "run the command by hand, and see `flow show " + a.ID + "`"}
+		Msg: "the base side cannot start: " + a.Reason + tail(a), Fix: s.fixOfLaunch(a)}
 }
 
 func (s *Session) warmArm(ctx context.Context, r *groupRun, label string) error {

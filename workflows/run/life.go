@@ -35,6 +35,7 @@ func (e *EngineError) Error() string { return e.Reason }
 // runArm runs one arm and records it. A nil error with a disposition other than ok is an arm that does not
 // count; an error ends the session.
 func (s *Session) runArm(ctx context.Context, r *groupRun, at armAt) (*record.Arm, error) {
+	s.launchFix = ""
 	if err := s.budgetLeft(r, 1); err != nil {
 		return nil, err
 	}
@@ -199,6 +200,10 @@ func (s *Session) disposeLaunch(a *record.Arm, h *arm, le *LaunchError) error {
 	if kind, ok := diag.KindOf(le); ok && kind == diag.Bug {
 		return le // a mistake of flow says nothing about a side
 	}
+	s.launchFix = ""
+	if why := (*diag.Error)(nil); errors.As(le.Err, &why) {
+		s.launchFix = why.Fix
+	}
 	if !le.Permanent {
 		return nil
 	}
@@ -208,9 +213,17 @@ func (s *Session) disposeLaunch(a *record.Arm, h *arm, le *LaunchError) error {
 	}
 	if !s.started[h.r.g.Engine] {
 		return &diag.Error{Pos: h.side.Engine.Pos, Kind: diag.Machine, Op: "engine " + h.side.Engine.Name,
-			Msg: "the base side cannot start: " + le.Error() + tail(a), Fix: "run the command by hand, and see `flow show " + a.ID + "`"}
+			Msg: "the base side cannot start: " + le.Error() + tail(a), Fix: s.fixOfLaunch(a)}
 	}
 	return nil
+}
+
+// fixOfLaunch is what the failed launch itself said would help, or what always does.
+func (s *Session) fixOfLaunch(a *record.Arm) string {
+	if s.launchFix != "" {
+		return s.launchFix
+	}
+	return "run the command by hand, and see `flow show " + a.ID + "`"
 }
 
 // brokenRequest says why an arm whose measured requests did not all succeed does not count.

@@ -38,12 +38,13 @@ type Config struct {
 // Session is a running session. It is used by one goroutine: a workflow is sequential.
 type Session struct {
 	Config
-	next    int             // index of the next effect
-	groups  int             // groups so far, replayed ones included
-	armsRun int             // arms so far in logical time: superseded ones do not count
-	again   map[string]bool // groups whose gates were mended: what is on record is judged again
-	spent   *record.Spent   // of the session's budget; nil without one
-	started map[string]bool // engines (by hash) that were ready once in this session
+	next      int             // index of the next effect
+	groups    int             // groups so far, replayed ones included
+	armsRun   int             // arms so far in logical time: superseded ones do not count
+	again     map[string]bool // groups whose gates were mended: what is on record is judged again
+	spent     *record.Spent   // of the session's budget; nil without one
+	started   map[string]bool // engines (by hash) that were ready once in this session
+	launchFix string          // what the last failed launch said would help
 
 	incident *incident // of an earlier group, and not over yet
 }
