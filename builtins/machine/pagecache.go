@@ -18,7 +18,7 @@ func PageCache(ctx context.Context, policy string, files []string) error {
 		return nil
 	}
 	for _, path := range files {
-		f, err := openRegular(path)
+		f, err := OpenRegular(path)
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ const kernelMost = 16 << 20
 
 // readKernel reads a file below /proc or /sys, or below another root in their place.
 func readKernel(path string) ([]byte, error) {
-	f, err := openRegular(path)
+	f, err := OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
@@ -21,8 +21,9 @@ func readKernel(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, kernelMost))
 }
 
-// openRegular refuses what is no file: a pipe would be waited for, perhaps for ever.
-func openRegular(path string) (*os.File, error) {
+// OpenRegular opens a file for reading and refuses what is none: a device has no end, and a pipe that nobody
+// writes to would be waited for.
+func OpenRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -38,7 +39,7 @@ func openRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// namesIn lists what is in a folder, sorted; like openRegular it waits for nothing.
+// namesIn lists what is in a folder, sorted; like OpenRegular it waits for nothing.
 func namesIn(dir string) ([]string, error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
 	if err != nil {

@@ -6,8 +6,8 @@ package measure
 import (
 	"fmt"
 	"io"
-	"os"
-	"syscall"
+
+	"flow/builtins/machine"
 )
 
 // fileMost is how much of a file a metric is taken from.
@@ -15,18 +15,11 @@ const fileMost = 64 << 20
 
 // readRegular reads a regular file of at most fileMost bytes.
 func readRegular(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // else a pipe would be waited for
+	f, err := machine.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
 	b, err := io.ReadAll(io.LimitReader(f, fileMost+1))
 	if err == nil && len(b) > fileMost {
 		return nil, fmt.Errorf("%s is larger than %d MiB", path, fileMost>>20)
