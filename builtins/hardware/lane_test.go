@@ -3,6 +3,8 @@ package hardware
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -116,5 +118,28 @@ func TestWhatMarksRead(t *testing.T) {
 	}
 	if want := []quantity{gpuEnergy}; !slices.Equal(asked, want) {
 		t.Errorf("asked the GPU for %v, want its energy alone", asked)
+	}
+}
+
+// TestChipsAtMarks: of a chip its counters of joules are read at a mark, and not its temperatures.
+func TestChipsAtMarks(t *testing.T) {
+	sys := t.TempDir()
+	for name, text := range map[string]string{"name": "amd_energy", "energy1_input": "5000000", "energy1_label": "Esocket0", "temp1_input": "40000", "power1_input": "9000000"} {
+		path := filepath.Join(sys, "class/hwmon/hwmon0", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := &guarded{Source: openHwmon(Options{Sys: sys}.withDefaults())}
+	defer closeAll(t, []Source{g})
+	got := map[string]float64{}
+	if err := g.mark(func(name string, v float64) { got[name] = v }); err != nil || !g.marks() {
+		t.Fatal(g.marks(), err)
+	}
+	if len(got) != 1 || got["hwmon.amd_energy.esocket0_energy_j"] != 5 {
+		t.Errorf("got %v, want the energy alone", got)
 	}
 }
