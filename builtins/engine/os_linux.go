@@ -93,24 +93,16 @@ func vmstatOOMKills() (uint64, bool) {
 	return oomKills(string(b))
 }
 
-func readStat(pid int) (stat, bool) {
-	b, err := os.ReadFile(procRoot + "/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return stat{}, false
-	}
-	return parseStat(string(b))
-}
-
 func startTicks(pid int) uint64 {
-	s, _ := readStat(pid)
-	return s.start
+	s, _ := owner.ReadStat(pid)
+	return s.Start
 }
 
 // descendants lists the processes below a supervisor, without it, dead ones included. forker is the thread
 // of the supervisor that started the engine. The kernel's children
 // files may skip one while others exit, so whoever must be sure asks again until wait4 finds no child.
-func descendants(root, forker int) []stat {
-	var out []stat
+func descendants(root, forker int) []owner.Stat {
+	var out []owner.Stat
 	queue := []int{root}
 	seen := map[int]bool{root: true}
 	for len(queue) > 0 {
@@ -129,7 +121,7 @@ func descendants(root, forker int) []stat {
 				continue
 			}
 			seen[k] = true
-			if s, ok := readStat(k); ok {
+			if s, ok := owner.ReadStat(k); ok {
 				out = append(out, s)
 				queue = append(queue, k)
 			}
@@ -176,12 +168,12 @@ func children(pid int, only []int) (kids []int, ok bool) {
 }
 
 // scanDescendants is the slow way: every process of the machine.
-func scanDescendants(root int) []stat {
-	byParent := map[int][]stat{}
+func scanDescendants(root int) []owner.Stat {
+	byParent := map[int][]owner.Stat{}
 	for _, s := range allStats() {
-		byParent[s.ppid] = append(byParent[s.ppid], s)
+		byParent[s.Parent] = append(byParent[s.Parent], s)
 	}
-	var out []stat
+	var out []owner.Stat
 	queue := []int{root}
 	for len(queue) > 0 {
 		kids := byParent[queue[0]]
@@ -189,16 +181,16 @@ func scanDescendants(root int) []stat {
 		queue = queue[1:]
 		for _, k := range kids {
 			out = append(out, k)
-			queue = append(queue, k.pid)
+			queue = append(queue, k.PID)
 		}
 	}
 	return out
 }
 
-func allStats() []stat {
-	var out []stat
+func allStats() []owner.Stat {
+	var out []owner.Stat
 	for _, pid := range allPids() {
-		if s, ok := readStat(pid); ok {
+		if s, ok := owner.ReadStat(pid); ok {
 			out = append(out, s)
 		}
 	}
@@ -230,30 +222,12 @@ func groupHasDescendant(pgid, forker int) bool {
 			return false
 		}
 		for _, s := range descendants(os.Getpid(), forker) {
-			if s.pgid == pgid && !s.dead() {
+			if s.Group == pgid && !s.Dead() {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// describe names a process in words: pid 4711 (python3 serve/server.py --port 8000).
-func describe(pid int) string {
-	id := strconv.Itoa(pid)
-	what := ""
-	if b, err := os.ReadFile(procRoot + "/" + id + "/cmdline"); err == nil {
-		what = strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " "))
-	}
-	if what == "" {
-		if s, ok := readStat(pid); ok {
-			what = s.comm
-		}
-	}
-	if what == "" {
-		return "pid " + id
-	}
-	return "pid " + id + " (" + clip(strings.ToValidUTF8(what, "?"), 120) + ")"
 }
 
 // listeners are the sockets that a client of 127.0.0.1:port would reach.
@@ -322,7 +296,7 @@ func portOwner(port int, tree []int) (free, ours bool, who string) {
 	}
 	for _, pid := range allPids() {
 		if held, _ := holds(pid, foreign); held {
-			return false, false, describe(pid)
+			return false, false, owner.Describe(pid)
 		}
 	}
 	return false, false, fmt.Sprintf("a process of user id %d", uid)
@@ -374,10 +348,10 @@ func readEnviron(pid int) (map[string]string, error) {
 }
 
 // orphans are live processes of a session: what is left of an engine whose supervisor died.
-func orphans(sid int) []stat {
-	var out []stat
+func orphans(sid int) []owner.Stat {
+	var out []owner.Stat
 	for _, s := range allStats() {
-		if s.sid == sid && !s.dead() {
+		if s.SID == sid && !s.Dead() {
 			out = append(out, s)
 		}
 	}
@@ -386,6 +360,6 @@ func orphans(sid int) []stat {
 
 // alive reports whether the very process still runs.
 func alive(pid int, start uint64) bool {
-	s, ok := readStat(pid)
-	return ok && !s.dead() && (start == 0 || s.start == start)
+	s, ok := owner.ReadStat(pid)
+	return ok && !s.Dead() && (start == 0 || s.Start == start)
 }

@@ -6,9 +6,10 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"syscall"
+
+	"flow/builtins/owner"
 )
 
 func becomeSubreaper() error { return nil }
@@ -49,11 +50,9 @@ func vmstatOOMKills() (uint64, bool) { return 0, false }
 
 func startTicks(int) uint64 { return 0 }
 
-func descendants(int, int) []stat { return nil }
+func descendants(int, int) []owner.Stat { return nil }
 
 func groupHasDescendant(pgid, _ int) bool { return syscall.Kill(-pgid, 0) == nil }
-
-func describe(pid int) string { return fmt.Sprintf("pid %d", pid) }
 
 // portOwner cannot be told here; who answers is taken for ours.
 func portOwner(int, []int) (free, ours bool, who string) { return false, true, "" }
@@ -66,6 +65,6 @@ func readEnviron(int) (map[string]string, error) {
 	return nil, errors.New("this system does not show the environment of a process")
 }
 
-func orphans(int) []stat { return nil }
+func orphans(int) []owner.Stat { return nil }
 
 func alive(pid int, _ uint64) bool { return pid > 0 && syscall.Kill(pid, 0) == nil }

@@ -49,7 +49,7 @@ func TestFlowKilled(t *testing.T) {
 				t.Fatalf("tree %v", told.Tree)
 			}
 			// Ctrl-C in the terminal is not for the supervisor, which does not even share flow's session.
-			if s, ok := readStat(told.Sup); !ok || s.sid != told.Sup {
+			if s, ok := owner.ReadStat(told.Sup); !ok || s.SID != told.Sup {
 				t.Errorf("the supervisor is not in a session of its own: %+v", s)
 			}
 			_ = syscall.Kill(told.Sup, syscall.SIGTERM)
@@ -79,7 +79,7 @@ func TestFlowKilledWhileLaunching(t *testing.T) {
 	running := func() (found []string) {
 		for _, pid := range allPids() {
 			if b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline"); err == nil && strings.Contains(string(b), dir) && alive(pid, 0) {
-				found = append(found, describe(pid))
+				found = append(found, owner.Describe(pid))
 			}
 		}
 		return found
@@ -266,10 +266,10 @@ func TestChildrenAndScanAgree(t *testing.T) {
 	until(t, "both ways see the same tree", func() bool {
 		a, b := map[int]bool{}, map[int]bool{}
 		for _, s := range descendants(sup, p.sup.tid) {
-			a[s.pid] = true
+			a[s.PID] = true
 		}
 		for _, s := range scanDescendants(sup) {
-			b[s.pid] = true
+			b[s.PID] = true
 		}
 		if len(a) != 2 || len(b) != 2 {
 			return false

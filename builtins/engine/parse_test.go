@@ -3,7 +3,6 @@ package engine
 // The parsers, on bytes.
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"net/netip"
@@ -242,37 +241,6 @@ func FuzzParseMounts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, table, self string) {
 		if dir := ownCgroup(parseMounts(table), self); dir != "" && strings.HasPrefix(dir, "..") {
 			t.Fatalf("got %q", dir)
-		}
-	})
-}
-
-func TestParseStat(t *testing.T) {
-	line := "4711 (evil) name (x) S 4700 4711 4710 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 8123456 1000 20 0 0\n"
-	s, ok := parseStat(line)
-	if !ok || s.pid != 4711 || s.comm != "evil) name (x" || s.ppid != 4700 || s.pgid != 4711 || s.sid != 4710 || s.start != 8123456 || s.dead() {
-		t.Errorf("got %+v, %v", s, ok)
-	}
-	if s, ok := parseStat(strings.Replace(line, " S ", " Z ", 1)); !ok || !s.dead() {
-		t.Errorf("a zombie: got %+v, %v", s, ok)
-	}
-	for _, bad := range []string{"", "1", "1 (x)", ") 1 (", "x (y) S 1 2 3", strings.Replace(line, "4700", "x", 1)} {
-		if s, ok := parseStat(bad); ok {
-			t.Errorf("%q: got %+v", bad, s)
-		}
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add("0()\xff" + strings.Repeat(" 0", 19))
-	f.Add("4711 (a b) S 4700 4711 4710 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 8123456 1000 20 0 0")
-	f.Fuzz(func(t *testing.T, text string) {
-		s, ok := parseStat(text)
-		if !ok {
-			return
-		}
-		again, ok := parseStat(fmt.Sprintf("%d (%s) %s %d %d %d"+strings.Repeat(" 0", 15)+" %d", s.pid, s.comm, []byte{s.state}, s.ppid, s.pgid, s.sid, s.start))
-		if !ok || again != s {
-			t.Fatalf("%q: %+v, then %+v, %v", text, s, again, ok)
 		}
 	})
 }

@@ -86,11 +86,11 @@ func killRest(pid int, cgroup string) []string {
 			_ = os.WriteFile(filepath.Join(cgroup, "cgroup.kill"), []byte("1"), 0)
 		}
 		for _, s := range rest {
-			if !seen[s.pid] {
-				seen[s.pid] = true
-				left = append(left, describe(s.pid))
+			if !seen[s.PID] {
+				seen[s.PID] = true
+				left = append(left, owner.Describe(s.PID))
 			}
-			_ = syscall.Kill(s.pid, syscall.SIGKILL)
+			_ = syscall.Kill(s.PID, syscall.SIGKILL)
 		}
 		if len(rest) == 0 && !populated(cgroup) || time.Now().After(end) {
 			if cgroup != "" {
@@ -160,7 +160,7 @@ func (p *Process) Stop(ctx context.Context) error {
 }
 
 // prove looks for anything that is left, with other eyes than the supervisor's.
-func (p *Process) prove(before []stat) error {
+func (p *Process) prove(before []owner.Stat) error {
 	p.mu.Lock()
 	rest, cgroup, port, foreign, lost := p.remain, p.info.Cgroup, p.info.Port, p.foreign, p.supLost
 	p.mu.Unlock()
@@ -170,8 +170,8 @@ func (p *Process) prove(before []stat) error {
 	}
 	if len(rest) == 0 {
 		for _, s := range before {
-			if alive(s.pid, s.start) {
-				found = append(found, describe(s.pid)+" still runs")
+			if alive(s.PID, s.Start) {
+				found = append(found, owner.Describe(s.PID)+" still runs")
 			}
 		}
 	}
@@ -181,9 +181,17 @@ func (p *Process) prove(before []stat) error {
 		_ = os.Remove(cgroup) // the supervisor did; this is for a lost one
 	}
 	if port != 0 && foreign == "" {
-		if free, _, who := portOwner(port, nil); !free && who != "" {
+		free, who := portHeld(port)
+		// Whoever waits for a killed process sees its last thread go. Here nobody does: the first may be gone, and
+		// the process with it by all appearances, while the others still hold what they had open.
+		for end := time.Now().Add(lostLimit); lost && !free && time.Now().Before(end); free, who = portHeld(port) {
+			time.Sleep(5 * time.Millisecond)
+		}
+		switch {
+		case free:
+		case who != "":
 			found = append(found, fmt.Sprintf("port %d is still held by %s, which is not in the engine's tree", port, who))
-		} else if !free && !portFree(port) {
+		default:
 			found = append(found, fmt.Sprintf("port %d is still held", port))
 		}
 	}
@@ -207,16 +215,28 @@ func (p *Process) endMarked() {
 	}
 }
 
+// lostLimit is how long the kernel may take to close what a process without a parent of ours had open.
+const lostLimit = 5 * time.Second
+
+// portHeld says whether a port is free, and else by whom it is held as far as that can be seen.
+func portHeld(port int) (free bool, who string) {
+	free, _, who = portOwner(port, nil)
+	if !free && who == "" {
+		free = portFree(port)
+	}
+	return free, who
+}
+
 // Tree is the live pids of the engine: itself and everything it started, however it was forked.
 func (p *Process) Tree() []int {
 	var pids []int
 	for _, s := range p.treeStats() {
-		pids = append(pids, s.pid)
+		pids = append(pids, s.PID)
 	}
 	return pids
 }
 
-func (p *Process) treeStats() []stat {
+func (p *Process) treeStats() []owner.Stat {
 	if p.attached {
 		return nil
 	}
@@ -225,14 +245,14 @@ func (p *Process) treeStats() []stat {
 		return nil
 	default:
 	}
-	var live []stat
+	var live []owner.Stat
 	for _, s := range descendants(p.sup.cmd.Process.Pid, p.sup.tid) {
-		if !s.dead() {
+		if !s.Dead() {
 			live = append(live, s)
 		}
 	}
 	if len(live) == 0 && !p.ended() && alive(p.info.Pid, p.info.StartTicks) {
-		live = append(live, stat{pid: p.info.Pid, start: p.info.StartTicks})
+		live = append(live, owner.Stat{PID: p.info.Pid, Start: p.info.StartTicks})
 	}
 	return live
 }

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"flow/builtins/owner"
 )
 
 // hurriedGrace is what is left of a stop's grace when somebody is waiting.
@@ -314,14 +316,14 @@ func (s *overseer) sweep() (left, remain []string) {
 		}
 		s.mu.Lock()
 		for _, st := range descendants(os.Getpid(), s.tid) {
-			if st.dead() {
+			if st.Dead() {
 				continue
 			}
-			if !seen[st.pid] {
-				seen[st.pid] = true
-				left = append(left, describe(st.pid))
+			if !seen[st.PID] {
+				seen[st.PID] = true
+				left = append(left, owner.Describe(st.PID))
 			}
-			_ = syscall.Kill(st.pid, syscall.SIGKILL)
+			_ = syscall.Kill(st.PID, syscall.SIGKILL)
 		}
 		if s.cgroup != "" { // at once, whatever forks meanwhile
 			_ = os.WriteFile(filepath.Join(s.cgroup, "cgroup.kill"), []byte("1"), 0)
@@ -329,7 +331,7 @@ func (s *overseer) sweep() (left, remain []string) {
 		s.mu.Unlock()
 		if time.Now().After(end) {
 			for _, st := range descendants(os.Getpid(), s.tid) {
-				remain = append(remain, fmt.Sprintf("%s in state %c", describe(st.pid), st.state))
+				remain = append(remain, fmt.Sprintf("%s in state %c", owner.Describe(st.PID), st.State))
 			}
 			return left, remain
 		}

@@ -297,28 +297,3 @@ func TestFolders(t *testing.T) {
 		t.Errorf("records are left: %v", files)
 	}
 }
-
-func TestParseStat(t *testing.T) {
-	const tail = " 4700 4711 4712 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 8123456 1"
-	for _, c := range []struct {
-		text string
-		want Stat
-		ok   bool
-	}{
-		{"4711 (llama-server) S" + tail, Stat{4711, 4700, 4711, 4712, 'S', "llama-server", 8123456}, true},
-		{"4711 (a ) (b) Z" + tail, Stat{4711, 4700, 4711, 4712, 'Z', "a ) (b", 8123456}, true},
-		{"4711 (x) S 1 2 3", Stat{}, false},
-		{"4711 )x( S" + tail, Stat{}, false},
-		{"x (x) S" + tail, Stat{}, false},
-		{"", Stat{}, false},
-	} {
-		if got, ok := parseStat(c.text); got != c.want || ok != c.ok {
-			t.Errorf("%q: got %+v %t, want %+v %t", c.text, got, ok, c.want, c.ok)
-		}
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add("4711 (a ) (b) Z 4700 4711 4712 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 8123456 1")
-	f.Fuzz(func(t *testing.T, text string) { parseStat(text) })
-}

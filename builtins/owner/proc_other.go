@@ -32,5 +32,8 @@ func marked(string) []Process { return nil }
 
 func (r Record) processes() []Process { return nil }
 
+// ReadStat has nothing to read.
+func ReadStat(int) (s Stat, ok bool) { return Stat{}, false }
+
 // Describe names a process.
 func Describe(pid int) string { return fmt.Sprintf("pid %d", pid) }
