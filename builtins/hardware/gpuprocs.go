@@ -185,7 +185,9 @@ func GPUProcesses(srcs []Source) ([]GPUProcess, error) {
 		if !ok {
 			continue
 		}
-		p.mu.Lock()
+		if err := lockSoon(&p.mu, p.Name()); err != nil {
+			return nil, err
+		}
 		defer p.mu.Unlock()
 		var out []GPUProcess
 		for i, g := range p.gpus {

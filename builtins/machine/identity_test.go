@@ -199,7 +199,7 @@ func jsonOf(t *testing.T, v any) string {
 // TestPipesAreNotWaitedFor: below another root a pipe may stand where a file should.
 func TestPipesAreNotWaitedFor(t *testing.T) {
 	root := t.TempDir()
-	for _, f := range []string{"proc/meminfo", "proc/cpuinfo", "proc/self/mountinfo", "proc/sys/kernel/hostname", "sys/class/power_supply", "sys/devices/system/cpu/smt/control"} {
+	for _, f := range []string{"proc/meminfo", "proc/cpuinfo", "proc/self/mountinfo", "proc/sys/kernel/hostname", "proc/sys/vm/drop_caches", "sys/class/power_supply", "sys/devices/system/cpu/smt/control"} {
 		p := filepath.Join(root, f)
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 			t.Fatal(err)
@@ -215,6 +215,9 @@ func TestPipesAreNotWaitedFor(t *testing.T) {
 		s := Settings{Proc: filepath.Join(root, "proc"), Sys: filepath.Join(root, "sys")}
 		for _, w := range Words() {
 			_, _ = s.Word(t.Context(), w)
+		}
+		if _, _, err := s.Apply(t.Context(), []plan.HostSetting{{Name: plan.HostDropCaches, Value: "3"}}); err == nil {
+			t.Error("a pipe took a setting")
 		}
 		if err := PageCache(t.Context(), plan.CacheWarm, []string{filepath.Join(root, "proc/meminfo")}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("got %v, want a refusal", err)

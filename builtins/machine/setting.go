@@ -20,6 +20,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"flow/builtins/command"
 	"flow/starlark/diag"
 	"flow/workflows/plan"
@@ -294,7 +296,7 @@ func (s Settings) write(ctx context.Context, p point, v string) error {
 		_, err := s.Run(ctx, argv)
 		return err
 	}
-	f, err := os.OpenFile(p.Path, os.O_WRONLY|os.O_TRUNC, 0)
+	f, err := os.OpenFile(p.Path, os.O_WRONLY|os.O_TRUNC|unix.O_NONBLOCK, 0) // a pipe would be waited for
 	if err != nil {
 		return err
 	}

@@ -65,8 +65,8 @@ var countedBy = map[string]string{
 // Names is every built-in metric: of requests (an arm has their median) and of arms. A sensor NAME with
 // samples adds NAME_mean, _max, _min, _p05, _p50, _p95, _p99, _growth, _rise, _diff and _per_s, each with
 // _prefill or _decode before it for that part of the step; PREFIX.power_w or an energy counter adds
-// PREFIX.energy_j, .energy_per_token_j, .energy_per_request_j and .energy_1hz_j. These depend on the machine
-// and are not listed.
+// PREFIX.energy_j, .energy_prefill_j, .energy_decode_j, .energy_per_token_j, .energy_per_request_j and
+// .energy_1hz_j. These depend on the machine and are not listed.
 func Names() []Def {
 	out := append([]Def(nil), requestDefs...)
 	out = append(append(out, armDefs...), loadDefs...)
