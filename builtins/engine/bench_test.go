@@ -5,19 +5,28 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"flow/builtins/owner"
 )
 
 // The overhead of owning an engine: BenchmarkLaunch minus BenchmarkExec. A command engine's arm may cost
 // 20 ms beyond the engine's own time.
 
 func BenchmarkLaunch(b *testing.B) {
-	for _, cgroups := range []string{"", "off"} {
-		b.Run("cgroups="+cgroups, func(b *testing.B) { benchLaunch(b, cgroups) })
+	own, err := owner.Begin(b.TempDir(), "s", func() int64 { return 1 })
+	if err != nil {
+		b.Fatal(err)
 	}
+	defer func() { _ = own.End() }()
+	for _, cgroups := range []string{"", "off"} {
+		b.Run("cgroups="+cgroups, func(b *testing.B) { benchLaunch(b, cgroups, own) })
+	}
+	b.Run("no record", func(b *testing.B) { benchLaunch(b, "off", nil) })
 }
 
-func benchLaunch(b *testing.B, cgroups string) {
+func benchLaunch(b *testing.B, cgroups string, own *owner.Owner) {
 	o := testOptions()
+	o.Owner = own
 	o.Cgroups = cgroups
 	l := Launch{}
 	l.Engine.Name = "true"

@@ -115,7 +115,7 @@ func Start(ctx context.Context, o Options, l Launch) (*Process, error) {
 		p.info.Pid, p.info.StartTicks, p.info.Cgroup = r.Pid, r.StartTicks, r.Cgroup
 		p.info.LaunchNS = r.NS + p.offset
 		// Only for the case that the engine overwrites its environment; the mark finds it otherwise.
-		_ = p.held.Note(func(o *owner.Record) {
+		_ = p.held.Keep(func(o *owner.Record) {
 			o.Engine, o.Group, o.SID, o.Cgroup = owner.Process{PID: r.Pid, Start: r.StartTicks}, r.Pid, r.Pid, r.Cgroup
 		})
 	case <-limit.C:

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"flow/builtins/owner"
 	"flow/starlark/diag"
 	"flow/workflows/plan"
 )
@@ -71,5 +72,6 @@ func (p *Process) findScope() {
 		p.mu.Lock()
 		p.info.Cgroup = dir
 		p.mu.Unlock()
+		_ = p.held.Keep(func(r *owner.Record) { r.Cgroup = dir }) // the mark finds what is in it, too
 	}
 }

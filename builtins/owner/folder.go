@@ -33,7 +33,7 @@ func (o *Owner) Folder(base string) (*Folder, error) {
 		return nil, err
 	}
 	name := filepath.Join(path, folderFile)
-	f, err := writeFile(name+".new", o.self, false)
+	f, err := writeFile(name+".new", o.self)
 	if err == nil {
 		err = errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), os.Rename(name+".new", name))
 	}

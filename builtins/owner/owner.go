@@ -79,7 +79,7 @@ type Owner struct {
 	file *os.File // the run's record, locked as long as flow lives
 }
 
-// Begin writes the record of this process, durably, and holds it until End or the process's end.
+// Begin writes the record of this process and holds it until End or the process's end.
 func Begin(dir, session string, now func() int64) (*Owner, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func Begin(dir, session string, now func() int64) (*Owner, error) {
 	o := &Owner{dir: dir, now: now, self: Record{ID: word(6), What: "flow", Session: session, Flow: Self(), Boot: boot(), Host: host(), Namespace: namespace(), SinceNS: now()}}
 	// Under another name until it is locked: a record that is not locked was left.
 	path := o.path(o.self.ID)
-	f, err := writeFile(path+".new", o.self, true)
+	f, err := writeFile(path+".new", o.self)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func Begin(dir, session string, now func() int64) (*Owner, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	o.file = f
-	return o, syncDir(dir)
+	return o, nil
 }
 
 // ID is the run's mark; "" of a nil Owner.
@@ -145,14 +145,9 @@ func (o *Owner) Hold(what string) *Held {
 // ID is the mark.
 func (h *Held) ID() string { return h.r.ID }
 
-// Keep writes the record as change makes it, durably: it comes before anything is started.
-func (h *Held) Keep(change func(*Record)) error { return h.keep(change, true) }
-
-// Note writes it again once more is known. The death of flow does not lose what was written, only that of the
-// machine does, which leaves nothing to be found; so an engine that starts does not wait for the disk.
-func (h *Held) Note(change func(*Record)) error { return h.keep(change, false) }
-
-func (h *Held) keep(change func(*Record), durable bool) error {
+// Keep writes the record as change makes it; the first time comes before anything is started. It does not wait
+// for the disk: the death of flow loses nothing that was written, and that of the machine leaves nothing to find.
+func (h *Held) Keep(change func(*Record)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	change(&h.r)
@@ -160,14 +155,11 @@ func (h *Held) keep(change func(*Record), durable bool) error {
 		return nil
 	}
 	path := h.o.path(h.r.ID)
-	f, err := writeFile(path+".new", h.r, durable)
+	f, err := writeFile(path+".new", h.r)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Close(), os.Rename(path+".new", path)); err != nil || !durable {
-		return err
-	}
-	return syncDir(h.o.dir)
+	return errors.Join(f.Close(), os.Rename(path+".new", path))
 }
 
 // Release takes the record away: it is proved that nothing is left.
@@ -209,7 +201,7 @@ func carries(mark, id string) bool {
 }
 
 // writeFile leaves the file open.
-func writeFile(path string, r Record, durable bool) (*os.File, error) {
+func writeFile(path string, r Record) (*os.File, error) {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
@@ -219,23 +211,12 @@ func writeFile(path string, r Record, durable bool) (*os.File, error) {
 		return nil, err
 	}
 	_, err = f.Write(append(b, '\n'))
-	if err == nil && durable {
-		err = f.Sync()
-	}
 	if err != nil {
 		_ = f.Close()
 		_ = os.Remove(path)
 		return nil, err
 	}
 	return f, nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 func host() string {

@@ -59,7 +59,7 @@ func playFlow(dir, tmp string) int {
 	}
 	env := os.Environ()
 	pid := start("engine whose environment is gone", env, "sleep", "600")
-	if err := engine.Note(func(r *Record) { r.Engine, r.Group, r.SID = Find(pid), pid, pid }); err != nil {
+	if err := engine.Keep(func(r *Record) { r.Engine, r.Group, r.SID = Find(pid), pid, pid }); err != nil {
 		return 1
 	}
 	start("grandchild with the mark", Mark(env, engine.ID()), "sleep", "600")
@@ -200,7 +200,7 @@ func TestReused(t *testing.T) {
 			r.Supervisor.Start++
 			c.change(&r)
 			path := filepath.Join(dir, r.ID+".json")
-			f, err := writeFile(path, r, false)
+			f, err := writeFile(path, r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -238,7 +238,7 @@ func TestRecordedEngine(t *testing.T) {
 	})
 	dir := t.TempDir()
 	f, err := writeFile(filepath.Join(dir, "00aa.11.json"), Record{ID: "00aa.11", What: "engine toy", Engine: Find(pid), SID: pid,
-		Boot: boot(), Host: host(), Namespace: namespace()}, false)
+		Boot: boot(), Host: host(), Namespace: namespace()})
 	if err != nil {
 		t.Fatal(err)
 	}
