@@ -83,6 +83,7 @@ func resume(ctx context.Context, a *app, id, file string, force bool, f runFlags
 			Fix: "resume it there, or run the workflow anew here"}
 	}
 	rs.Status, rs.Exit, rs.WallEndNS, rs.Error = "running", nil, nil, ""
+	rs.Budget = nil // main says it anew, or none
 	rs.Resumed++
 	if err := d.ClaimSession(ctx, rs); err != nil {
 		return err

@@ -37,10 +37,9 @@ func (s *Session) Budget(ctx context.Context, b record.Budget) error {
 
 // spend counts an arm that ended.
 func (s *Session) spend(a *record.Arm) {
-	if s.spent == nil {
-		return
+	if s.spent != nil {
+		Spend(s.spent, a)
 	}
-	Spend(s.spent, a)
 }
 
 // Spend adds an arm to what was spent.
@@ -97,7 +96,7 @@ func (s *Session) budgetLeft(r *groupRun, n int) error {
 	case b.Joules > 0 && s.Session.Measurer == record.MeasurerSimulated:
 		return nil
 	case b.Joules > 0 && sp.Unmetered > 0:
-		return &diag.Error{Kind: diag.Machine, Op: "session.budget", Msg: fmt.Sprintf("%d arms have no metric *.energy_j, so that the energy budget cannot be held", sp.Unmetered),
+		return &diag.Error{Kind: diag.Machine, Op: "session.budget", Msg: "a measured arm has no metric *.energy_j, so that the energy budget cannot be held",
 			Fix: "flow doctor   (it says which energy counters there are), or session.budget(time = \"8h\")"}
 	case b.Joules > 0 && (sp.Joules >= b.Joules || sp.Joules+used > b.Joules):
 		return spentError(fmt.Sprintf("%.0f J of %.0f J%s", sp.Joules, b.Joules, nextWords(used, next, fmt.Sprintf("%.0f J", used))))
