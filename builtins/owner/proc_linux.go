@@ -96,8 +96,11 @@ func pids() []int {
 func marked(id string) []Process {
 	var out []Process
 	for _, pid := range pids() {
-		p := Find(pid) // before its environment: should the number change hands in between, kill sees it
-		if p.PID != 0 && carries(markOf(pid), id) {
+		if !carries(markOf(pid), id) {
+			continue
+		}
+		// Again between two looks at who it is: should the number change hands meanwhile, kill sees it.
+		if p := Find(pid); p.PID != 0 && carries(markOf(pid), id) {
 			out = append(out, p)
 		}
 	}
