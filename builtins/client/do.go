@@ -157,14 +157,7 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 	w.deliver(func(b []byte, at stamp, broke error) taken {
 		before := a.row.ContentFrames
 		if len(b) > 0 {
-			if a.row.SentNS != nil && at.ns < *a.row.SentNS {
-				// The machine took this thread away between the write and its stamp, while the answer was
-				// stamped by the kernel: the last write began before anything could be answered.
-				if sent-at.ns > int64(time.Millisecond) {
-					a.warn(lateStamp)
-				}
-				a.row.SentNS = &began
-			}
+			a.sentBefore(at, began)
 			a.read(at)
 			if bad := r.feed(b, at); bad != nil {
 				err = fail(kindGarbage, bad)
@@ -202,6 +195,19 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 		a.warn("the wall clock was stepped by %s during the request: kernel stamps near the step may be off", time.Duration(moved))
 	}
 	return false, nil
+}
+
+// sentBefore mends the end of sending where the machine took the thread away between the write and its stamp,
+// while the kernel stamped the answer: nothing was answered before the last write began.
+func (a *answer) sentBefore(at stamp, began int64) {
+	sent := a.row.SentNS
+	if sent == nil || at.ns >= *sent {
+		return
+	}
+	if *sent-at.ns > int64(time.Millisecond) {
+		a.warn(lateStamp)
+	}
+	a.row.SentNS = &began
 }
 
 // mark says that a phase of the request began or ended just now.

@@ -39,7 +39,7 @@ func TestEnergyIsReadAtMarks(t *testing.T) {
 		}
 		t.Errorf("%s: no reading between %d and %d", what, from, to)
 	}
-	read("the step begins", step.StartNS, *a.Requests[0].SentNS)
+	read("the step begins", step.StartNS-2e6, *a.Requests[0].FirstContentNS-1) // two marks within 2 ms are one reading
 	for _, r := range a.Requests {
 		read("a request is sent", *r.SentNS-2e6, *r.FirstContentNS-1) // two marks within 2 ms are one reading
 		read("its first token", *r.FirstContentNS, *r.LastContentNS)

@@ -191,7 +191,7 @@ func TestT11CoordinatedOmission(t *testing.T) {
 // A flood of frames keeps flow as busy as an engine that wants every core for itself would notice. How much of
 // a core it gets is the machine's decision, so a machine that is taken by others may need more than one try.
 func TestT22ClientTakesTheEnginesTime(t *testing.T) {
-	const tries, frames = 5, 40_000
+	const tries, frames = 5, 200_000
 	url := handled(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for range frames {
