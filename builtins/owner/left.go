@@ -73,7 +73,7 @@ func look(dir string, rs []Record) []Left {
 		if len(l) > 0 {
 			out = append(out, Left{Record: r, Processes: l})
 		}
-		if len(found) == 0 {
+		if len(found) == 0 && !(r.here() && r.Supervisor.Alive()) { // it may be about to start the engine
 			forget(dir, r)
 		}
 	}

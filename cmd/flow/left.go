@@ -17,15 +17,15 @@ const leftFix = "the next flow run or flow resume ends it"
 
 // leftRunning is what still runs of flows that are gone, in words; nothing is ended.
 func leftRunning() ([]string, error) {
+	words := []string{}
 	state, err := machine.StateDir()
 	if err != nil {
-		return nil, err
+		return words, nil // no flow of this user could keep a record
 	}
 	left, err := owner.Look(owner.Dir(state))
 	if err != nil {
 		return nil, ownerError(err)
 	}
-	words := []string{}
 	for _, l := range left {
 		words = append(words, l.String())
 	}
