@@ -142,13 +142,17 @@ func (x *collected) Sensors() []record.Sensor {
 	return slices.Clone(x.sensors)
 }
 
+// closeLimit is how long the end of a command may take: a second to end by itself, one to close its output, and
+// what a busy machine adds.
+const closeLimit = 10 * time.Second
+
 // Close ends the command.
 func (x *collected) Close() error {
 	x.stop()
 	select {
 	case <-x.done:
 		return nil
-	case <-time.After(patience):
+	case <-time.After(closeLimit):
 		return fmt.Errorf("collector %s: its command does not end", x.c.Name)
 	}
 }

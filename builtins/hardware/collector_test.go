@@ -95,13 +95,14 @@ func TestCollectorEvery(t *testing.T) {
 // TestCollectorTroubles: what is wrong is said with what to do, and nothing is left running.
 func TestCollectorTroubles(t *testing.T) {
 	quick := func(c Collector) Collector { c.Wait = 300 * time.Millisecond; return c }
+	ends := func(c Collector) Collector { c.Wait = time.Minute; return c } // long before, however busy the machine
 	for _, x := range []struct {
 		c         Collector
 		want, fix string
 	}{
-		{quick(shell("a", "csv", "echo must be root >&2; exit 1")), "it says: must be root", "sudo /bin/sh"},
-		{quick(shell("a", "csv", "exit 3")), "exit status 3", "by hand"},
-		{quick(shell("a", "csv", "true")), "the command ended", "csv lines"},
+		{ends(shell("a", "csv", "echo must be root >&2; exit 1")), "it says: must be root", "sudo /bin/sh"},
+		{ends(shell("a", "csv", "exit 3")), "exit status 3", "by hand"},
+		{ends(shell("a", "csv", "true")), "the command ended", "csv lines"},
 		{quick(shell("a", "jsonl", "while :; do echo hello; sleep 0.01; done")), "no value within 300ms", "jsonl lines"},
 		{Collector{Collector: plan.Collector{Name: "a", Format: "csv", Command: []string{"/no/such/program"}}}, "no such file", "by hand"},
 		{Collector{Collector: plan.Collector{Name: "a", Format: "csv", File: "/no/such/file"}}, "is not there", "tail -f"},
@@ -277,7 +278,7 @@ func TestCollectorLongFile(t *testing.T) {
 		fmt.Fprintf(&b, "%d\n", i)
 	}
 	write(t, path, b.String())
-	src, err := OpenCollector(t.Context(), Options{}, Collector{Collector: plan.Collector{Name: "w", Format: "csv", File: path}})
+	src, err := OpenCollector(t.Context(), Options{}, Collector{Collector: plan.Collector{Name: "w", Format: "csv", File: path}, Wait: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
