@@ -278,7 +278,7 @@ func TestCollectorLongFile(t *testing.T) {
 		fmt.Fprintf(&b, "%d\n", i)
 	}
 	write(t, path, b.String())
-	src, err := OpenCollector(t.Context(), Options{}, Collector{Collector: plan.Collector{Name: "w", Format: "csv", File: path}, Wait: time.Minute})
+	src, err := OpenCollector(t.Context(), Options{}, Collector{Collector: plan.Collector{Name: "w", Format: "csv", File: path, Wait: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
