@@ -159,6 +159,9 @@ func (k *kernelClock) stamped(conn net.Conn) source {
 // controlSize is room for a receive time and something beside it.
 const controlSize = 128
 
+// unsure is how far apart two readings of the clocks' offset may be, on a machine that was busy meanwhile: ns.
+const unsure = 50_000
+
 // stamper turns what came with the reads of one connection into stamps.
 type stamper struct {
 	clock      *kernelClock
@@ -178,10 +181,11 @@ func (s *stamper) of(control []byte, now int64) stamp {
 	at := wall - s.clock.offset.Load()
 	// A stepped wall clock would put the arrival after its read, or before the read before it. Such a
 	// stamp is worth less than the late one.
-	if at > now+int64(50_000) || at < s.lastKernel {
+	if at > now+unsure || at < s.lastKernel-unsure {
 		return stamp{ns: now}
 	}
-	at = min(at, now)
+	// Two readings of the offset differ by some nanoseconds, and two reads of one segment have one stamp.
+	at = min(max(at, s.lastKernel), now)
 	s.lastKernel = at
 	return stamp{ns: at, kernel: true}
 }

@@ -73,6 +73,31 @@ func TestKernelStamps(t *testing.T) {
 	}
 }
 
+// The offset of the clocks is read anew now and then, and never the same to the nanosecond: two reads of one
+// segment keep its stamp, and only a step of the clock makes the time of the read the better one.
+func TestOffsetReadAnew(t *testing.T) {
+	if unix.SizeofCmsghdr != 16 {
+		t.Skip("the bytes below are those of a 64-bit machine")
+	}
+	const wall, offset, now = 1000 * int64(1e9), 400 * int64(1e9), 601 * int64(1e9)
+	message := control(unix.SOL_SOCKET, unix.SCM_TIMESTAMPNS, 1000, 0)
+	k := &kernelClock{now: func() int64 { return now }}
+	k.at.Store(now)
+	s := stamper{clock: k}
+	for _, tt := range []struct {
+		drift int64
+		want  stamp
+	}{
+		{0, stamp{wall - offset, true}}, {11, stamp{wall - offset, true}}, {-20, stamp{wall - offset + 20, true}},
+		{3, stamp{wall - offset + 20, true}}, {int64(time.Hour), stamp{now, false}}, {-int64(time.Hour), stamp{now, false}},
+	} {
+		k.offset.Store(offset + tt.drift)
+		if got := s.of(message, now); got != tt.want {
+			t.Errorf("offset drifted by %d ns: got %+v, want %+v", tt.drift, got, tt.want)
+		}
+	}
+}
+
 // A stepped wall clock makes a stamp impossible; the read's own time is used then.
 func TestSteppedClock(t *testing.T) {
 	now := clock()
