@@ -195,6 +195,34 @@ func TestChampions(t *testing.T) {
 		[][]any{{"a+b", `["hash-a","hash-b"]`, `[{"name":"a"},{"name":"b"}]`, 23.6, 3., "g2"}})
 }
 
+// What was simulated, or judged again from recorded arms, is in gains with its measurer, and counts neither for a
+// lever nor for a champion.
+func TestOnlyRealSessionsCount(t *testing.T) {
+	d, ctx := open(t), context.Background()
+	for i, measurer := range []string{record.MeasurerSimulated, record.MeasurerRecorded} {
+		s := session(measurer, i)
+		s.Measurer = measurer
+		must(t, d.BeginSession(ctx, s))
+		g := group(measurer, measurer+"-g", i, nil, []record.Lever{lever("fa")})
+		g.Role = record.RoleQualification
+		must(t, d.BeginGroup(ctx, g))
+		end(g, record.Better, .9)
+		must(t, d.EndGroup(ctx, g))
+	}
+	counted := `select name, sessions, groups, better, first_seen is null from levers`
+	rows(t, d, counted, [][]any{{"fa", 0, 0, 0, 1}})
+	rows(t, d, `select count(*) from champions`, [][]any{{0}})
+	rows(t, d, `select measurer from gains where not is_cost order by measurer`, [][]any{{"recorded"}, {"simulated"}})
+	must(t, d.BeginSession(ctx, session("s", 2)))
+	g := group("s", "s-g", 0, nil, []record.Lever{lever("fa")})
+	g.Role = record.RoleQualification
+	must(t, d.BeginGroup(ctx, g))
+	end(g, record.Better, .1)
+	must(t, d.EndGroup(ctx, g))
+	rows(t, d, counted, [][]any{{"fa", 1, 1, 1, 0}})
+	rows(t, d, `select round(effect_pct, 6), measurer from champions`, [][]any{{10., "real"}})
+}
+
 func TestQueryParameters(t *testing.T) {
 	d, ctx := open(t), context.Background()
 	got, err := d.Query(ctx, `select :i, @f, $s, :none, :b, :i, typeof(:bytes), (select count(*) from json_each(:list)) -- :not`, map[string]any{

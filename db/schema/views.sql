@@ -181,9 +181,10 @@ SELECT s.id AS session_id, g.id AS group_id, g.name AS group_name, w.key AS posi
   CASE instr(w.value, ':') WHEN 0 THEN w.value ELSE substr(w.value, 1, instr(w.value, ':') - 1) END AS kind, w.value AS text
 FROM t_group g JOIN t_session s ON s.key = g.session, json_each(g.doc, '$.warnings') w;
 
--- levers: every lever that was ever on a side, and how its own comparisons ended: those of sides that add it
--- alone. Where a group judges several sides (a ladder, shared controls, a factorial design) each lever has its
--- own side's verdict, joined over the cases by the workload's rule. A stack's verdict is no lever's: see gains.
+-- levers: every lever that was ever on a side, and how its own comparisons ended on real engines: those of sides
+-- that add it alone. Where a group judges several sides (a ladder, shared controls, a factorial design) each lever
+-- has its own side's verdict, joined over the cases by the workload's rule. A stack's verdict is no lever's, and
+-- simulated and recorded sessions are not counted: see gains.
 CREATE VIEW levers AS
 WITH side_verdict AS MATERIALIZED (
   SELECT side, min(verdict) AS low, max(verdict) AS high, max(verdict = 'invalid') AS bad, max(verdict = 'worse') AS loses,
@@ -201,6 +202,7 @@ own AS MATERIALIZED (
       WHEN v.side IS NOT NULL THEN 'inconclusive'
     END AS verdict
   FROM t_side_lever e JOIN t_side d ON d.key = e.side AND json_array_length(d.added_key) = 1 JOIN t_group g ON g.key = d.grp
+  JOIN t_session s ON s.key = g.session AND s.measurer = 'real'
   LEFT JOIN side_verdict v ON v.side = d.key
   WHERE e.is_added
 ),
@@ -216,13 +218,14 @@ SELECT l.name, l.hash AS lever_hash, nullif(l.factor, '') AS factor, l.change, l
   coalesce(o.inconclusive, 0) AS inconclusive, coalesce(o.not_valid, 0) AS not_valid,
   strftime('%Y-%m-%dT%H:%M:%fZ', min(g.wall_start_ns) / 1e9, 'unixepoch') AS first_seen,
   strftime('%Y-%m-%dT%H:%M:%fZ', max(g.wall_start_ns) / 1e9, 'unixepoch') AS last_seen
-FROM t_lever l LEFT JOIN t_side_lever e ON e.lever = l.key LEFT JOIN t_side d ON d.key = e.side LEFT JOIN t_group g ON g.key = d.grp
+FROM t_lever l LEFT JOIN t_side_lever e ON e.lever = l.key LEFT JOIN t_side d ON d.key = e.side
+LEFT JOIN t_group g ON g.key = d.grp AND EXISTS (SELECT 1 FROM t_session s WHERE s.key = g.session AND s.measurer = 'real')
 LEFT JOIN ended o ON o.lever = l.key
 GROUP BY l.key;
 
--- champions: for each machine, engine, model and workload the best qualified stack. A qualification whose
--- control is itself a qualified stack stands on top of it: total_pct is the gain over the engine without
--- levers, effect_pct what this qualification measured.
+-- champions: for each machine, engine, model and workload the best stack that a real session qualified. A
+-- qualification whose control is itself a qualified stack stands on top of it: total_pct is the gain over the
+-- engine without levers, effect_pct what this qualification measured.
 CREATE VIEW champions AS
 WITH RECURSIVE
 -- The newest qualification of each step from a base to a stack.
@@ -236,7 +239,7 @@ step AS MATERIALIZED (
     JOIN t_side d ON d.grp = g.key AND d.is_control = 0
     JOIN t_side k ON k.grp = g.key AND k.is_control = 1
     JOIN t_comparison c ON c.grp = g.key AND c.side = d.key AND c.is_cost = 0 AND c.metric = g.metric
-    WHERE g.role = 'qualification' AND g.verdict = 'better' AND c.effect IS NOT NULL)
+    WHERE s.measurer = 'real' AND g.role = 'qualification' AND g.verdict = 'better' AND c.effect IS NOT NULL)
   WHERE nth = 1
 ),
 chain (scope, grp, side, stack, stack_key, effect, low, high, wall_end_ns, sense, total, path) AS (

@@ -1,0 +1,1 @@
+-- Views only: levers and champions are of real sessions.
