@@ -160,9 +160,14 @@ func TestSearchExample(t *testing.T) {
 			}
 		}
 		// Each lever has its own verdicts, although the sieve and the design are inconclusive as a whole.
-		code, rows, errs = flowCommand(t, database, "", "sql", "--format", "csv", "select name, better, worse from levers order by name")
+		code, rows, errs = flowCommand(t, database, "", "sql", "--format", "csv", "select lever as name, sum(verdict = 'better') as better, sum(verdict = 'worse') as worse from gains where lever_hash is not null and not is_cost group by lever order by lever")
 		if want := "name,better,worse\nmlock,2,0\nthreads-8,0,0\nubatch-1024,1,0\n"; code != 0 || rows != want {
 			t.Errorf("levers: got\n%s%s\nwant\n%s", rows, errs, want)
+		}
+		// Nothing was measured, so the history of levers does not count it.
+		code, rows, errs = flowCommand(t, database, "", "sql", "--format", "csv", "select sum(sessions), sum(better), sum(worse) from levers")
+		if code != 0 || !strings.HasSuffix(rows, "\n0,0,0\n") {
+			t.Errorf("levers of a simulation: got\n%s%s", rows, errs)
 		}
 	})
 	t.Run("none", func(t *testing.T) {
