@@ -3,8 +3,11 @@ package run
 // The arms of a block, and what they come to.
 
 import (
+	"context"
+	"slices"
 	"strings"
 
+	"flow/workflows/plan"
 	"flow/workflows/record"
 )
 
@@ -64,6 +67,40 @@ func stateOf(arms []*record.Arm, want int) string {
 		return "whole"
 	}
 	return "open"
+}
+
+// setAside makes the failures that a resumed group begins with count for nothing: that which ended the session, and
+// each one after the last arm of the control that ran. They may be the machine's, which was mended since, and nothing
+// on record says that they are a lever's. Their attempts are done again, and the block has all its retries.
+func (s *Session) setAside(ctx context.Context, pg *plan.Group, g *record.Group) error {
+	latest := true
+	for _, a := range slices.Backward(g.Arms) {
+		if a.Disposition == record.Superseded || a.Disposition == record.Interrupted {
+			continue
+		}
+		ran := controlRan(pg, a)
+		if (a.Disposition == record.Failed || a.Disposition == record.Infeasible) && (latest || !ran) {
+			a.Disposition, a.Reason = record.Superseded, "done again after a resume, it may have been the machine: "+a.Reason
+			if err := s.Recorder.JudgeArm(ctx, a); err != nil {
+				return err
+			}
+		}
+		if ran {
+			return nil
+		}
+		latest = false
+	}
+	return nil
+}
+
+// controlRan reports whether an arm shows that the control can run: a server that was ready, a command that ended well.
+func controlRan(pg *plan.Group, a *record.Arm) bool {
+	side := pg.ControlSide()
+	if a.Label != side.Label {
+		return false
+	}
+	ready := a.Process != nil && a.Process.ReadyNS != 0
+	return a.Disposition == record.OK || ready && (side.Engine.API != nil || a.Disposition == record.Invalid)
 }
 
 // force gives a group a verdict, so that flow check walks every branch of main.

@@ -42,6 +42,9 @@ func (s *Session) runGroup(ctx context.Context, pg *plan.Group, res *plan.Resolu
 		return old, nil
 	}
 	if old != nil {
+		if err := s.setAside(ctx, pg, old); err != nil {
+			return nil, err
+		}
 		for _, a := range old.Arms {
 			r.kept[a.Block] = append(r.kept[a.Block], a)
 		}
@@ -398,6 +401,9 @@ func (s *Session) exhausted(ctx context.Context, r *groupRun, b int) error {
 		return nil
 	}
 	last := lasts[len(lasts)-1]
+	if last.Disposition == record.Infeasible {
+		return &errEnd{"infeasible"} // judged already, and flow ended before the group did
+	}
 	same := len(lasts) > 1
 	for _, a := range lasts {
 		same = same && a.Label == last.Label && a.Disposition == record.Failed && shape(a.Reason) == shape(last.Reason)
