@@ -5,14 +5,11 @@ package builtins
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"go.starlark.net/starlark"
 
-	"flow/builtins/metric"
-	"flow/starlark/diag"
 	"flow/starlark/value"
 	"flow/workflows/plan"
 	"flow/workflows/record"
@@ -214,15 +211,15 @@ func groupCall(c *Call) (starlark.Value, error) {
 		if g.Primary == "" {
 			g.Primary = "decode_tok_s"
 		}
+		if body == nil { // a body records metrics of its own making
+			if err := knownMetrics(c, g); err != nil {
+				return nil, err
+			}
+		}
 		if g.Better == "" {
 			if g.Better = direction(control, g.Primary); g.Better == "" {
 				return nil, c.Errorf(directionFix(control, g.Primary), "group %q: nothing says which direction of metric %q is better", g.Name, g.Primary)
 			}
-		}
-	}
-	if body == nil { // a body records metrics of its own making
-		if err := knownMetrics(c, g); err != nil {
-			return nil, err
 		}
 	}
 	if body != nil {
@@ -244,51 +241,6 @@ func groupCall(c *Call) (starlark.Value, error) {
 		return nil, c.Errorf(`gates = [counts_agree(), output_identical(), no_swap_growth()] from @flow//gates.star, or gates = [] where no condition has to hold`, "group %q: %s", g.Name, why)
 	}
 	return groupKind.of(made), nil
-}
-
-// knownMetrics refuses a primary metric or a cost that nothing measures: it would be found out when the arms
-// have run. A summary of a sensor, and energy, have a dot in their names and depend on the machine.
-func knownMetrics(c *Call, g plan.Group) error {
-	known := map[string]bool{}
-	for _, s := range g.Sides {
-		for _, m := range s.Engine.Metrics {
-			known[m.Name] = true
-		}
-	}
-	for _, d := range metric.Names() {
-		known[d.Name] = true
-	}
-	for i, name := range append([]string{g.Primary}, slices.Sorted(maps.Keys(g.Costs))...) {
-		if name == "" || known[name] || strings.Contains(name, ".") || strings.Contains(name, "{") {
-			continue
-		}
-		what, example := "primary", `primary = %q`
-		if i > 0 {
-			what, example = "cost", `costs = {%q: "-3%%"}`
-		}
-		fix := "flow doc builtins metrics lists what flow measures; an engine's own are declared by engine(…, metrics = [metric(…)])"
-		if near := diag.Nearest(name, slices.Collect(maps.Keys(known))); near != "" {
-			fix = "did you mean " + fmt.Sprintf(example, near)
-		}
-		return c.Errorf(fix, "group %q: nothing measures the %s metric %q", g.Name, what, name)
-	}
-	return nil
-}
-
-func directionFix(e plan.Engine, name string) string {
-	var known []string
-	for _, m := range e.Metrics {
-		known = append(known, m.Name)
-	}
-	for _, d := range metric.Names() {
-		if d.Better != "" {
-			known = append(known, d.Name)
-		}
-	}
-	if near := diag.Nearest(name, known); near != "" {
-		return fmt.Sprintf("did you mean primary = %q; or say better = \"higher\" or better = \"lower\"", near)
-	}
-	return `say better = "higher" or better = "lower"`
 }
 
 func sidesInto(to *[]plan.Side) value.Unpacker {

@@ -37,17 +37,19 @@ type energySource struct {
 	scale   float64 // to joules
 }
 
+// energyKinds are the names of what energy is computed from, the best first.
+var energyKinds = []struct {
+	suffix  string
+	counter bool
+	scale   float64
+}{{"energy_j", true, 1}, {"energy_mj", true, 1e-3}, {"energy_uj", true, 1e-6}, {"power_w", false, 1}}
+
 // energySources finds what measures energy, one per prefix: a hardware counter where there is one,
 // because it misses nothing between samples.
 func (s *sensors) energySources() []energySource {
-	kinds := []struct {
-		suffix  string
-		counter bool
-		scale   float64
-	}{{"energy_j", true, 1}, {"energy_mj", true, 1e-3}, {"energy_uj", true, 1e-6}, {"power_w", false, 1}}
 	var out []energySource
 	seen := map[string]bool{}
-	for _, k := range kinds {
+	for _, k := range energyKinds {
 		for _, name := range sortedKeys(s.by) {
 			prefix, ok := strings.CutSuffix(name, k.suffix)
 			if !ok || seen[prefix] || (prefix != "" && !strings.HasSuffix(prefix, ".") && !strings.HasSuffix(prefix, "_")) {

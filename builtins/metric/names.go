@@ -88,3 +88,8 @@ func Lookup(name string) (Def, bool) {
 	}
 	return Def{}, false
 }
+
+// OfCommand says whether an engine that runs to its end, and is sent no requests, has that built-in metric.
+func OfCommand(name string) bool {
+	return name == "wall_s" || name == "ready_ms" || name == "exit_code"
+}

@@ -97,3 +97,33 @@ func (s *sensors) summarise(sensor, phase string) record.Summary {
 func joined(words ...string) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), "; ")
 }
+
+// energyForms are the endings of a metric of energy, which one of several sensors of its prefix gives.
+var energyForms = []string{"energy_j", "energy_prefill_j", "energy_decode_j", "energy_per_token_j", "energy_per_request_j", "energy_1hz_j"}
+
+// SensorsOf are the sensors of which one gives the metric of that name: of a summary the sensor itself, which may
+// end in a word for a phase; of energy the counters and the power of its prefix. None for any other name, that of
+// a sensor without a summary too: a sensor has many values in an arm, and a metric one.
+func SensorsOf(name string) (out []string) {
+	for _, k := range summaries {
+		sensor, has := strings.CutSuffix(name, k.suffix)
+		if !has || sensor == "" {
+			continue
+		}
+		out = append(out, sensor)
+		for _, p := range phases {
+			if rest, has := strings.CutSuffix(sensor, p); has {
+				out = append(out, rest)
+			}
+		}
+	}
+	for _, form := range energyForms {
+		prefix, has := strings.CutSuffix(name, form)
+		if has && (strings.HasSuffix(prefix, ".") || strings.HasSuffix(prefix, "_")) {
+			for _, k := range energyKinds {
+				out = append(out, prefix+k.suffix)
+			}
+		}
+	}
+	return out
+}

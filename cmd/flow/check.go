@@ -180,6 +180,8 @@ func (c *counting) warn(words ...string) {
 // see looks at an arm before it is invented.
 func (c *counting) see(t run.Task) error {
 	c.warn(c.here.needs(t)...)
+	c.warn(c.here.metrics(t.Group)...)
+	c.warn(limits(t.Group)...)
 	if t.Side.Workload != nil {
 		return c.here.prompts(*t.Side.Workload)
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 
 	"flow/builtins/hardware"
 	"flow/builtins/machine"
+	"flow/builtins/metric"
 	"flow/starlark/diag"
 	"flow/workflows/measure"
 	"flow/workflows/plan"
@@ -147,6 +149,75 @@ func (h *here) needs(t run.Task) (out []string) {
 		out = append(out, w)
 	}
 	return out
+}
+
+// metrics are the metrics of a group that no sensor of this machine can give: of a primary metric or a cost
+// that nobody measures, the group would learn when its arms have run.
+func (h *here) metrics(g *plan.Group) (out []string) {
+	named := slices.Sorted(maps.Keys(g.Costs))
+	if g.Primary != "" {
+		named = append([]string{g.Primary}, named...)
+	}
+	if g.Probe != nil {
+		named = append(named, g.Probe.Metric)
+	}
+	for _, name := range named {
+		of := metric.SensorsOf(name)
+		if len(of) == 0 || strings.Contains(name, "{") || declares(g, name) {
+			continue
+		}
+		if h.sensors == nil {
+			h.sensors = sensorsHere()
+		}
+		if slices.ContainsFunc(of, func(s string) bool { return slices.Contains(h.sensors, s) }) {
+			continue
+		}
+		w := fmt.Sprintf("group %q: metric %s is of a sensor that this machine does not have", g.Name, name)
+		near := ""
+		for _, s := range of {
+			summary, ok := strings.CutPrefix(name, s) // energy has several sensors, and is not called like one
+			if n := diag.Nearest(s, h.sensors); ok && summary != "" && n != "" && near == "" {
+				near = n + summary
+			}
+		}
+		switch {
+		case near != "":
+			w += fmt.Sprintf(" (did you mean %s?)", near)
+		case len(g.Collectors) > 0:
+			continue
+		default:
+			w += ": flow doctor --sensors lists them"
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// limits are the costs whose limit lies on the side on which their metric gets better.
+func limits(g *plan.Group) (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(g.Costs)) {
+		limit, better := g.Costs[name], ""
+		if d, ok := metric.Lookup(name); ok {
+			better = d.Better
+		}
+		for _, m := range g.Sides[0].Engine.Metrics {
+			if m.Name == name {
+				better = m.Better
+			}
+		}
+		if limit != nil && (better == "lower" && *limit < 0 || better == "higher" && *limit > 0) {
+			out = append(out, fmt.Sprintf("group %q: the limit %+.4g%% of cost %s asks for a gain, because %s is better: a loss that is accepted is %q",
+				g.Name, *limit*100, name, better, fmt.Sprintf("%.4g%%", -*limit*100)))
+		}
+	}
+	return out
+}
+
+// declares says whether an engine of the group has a metric of that name.
+func declares(g *plan.Group, name string) bool {
+	return slices.ContainsFunc(g.Sides, func(s plan.Side) bool {
+		return slices.ContainsFunc(s.Engine.Metrics, func(m plan.Metric) bool { return m.Name == name })
+	})
 }
 
 // sensorsHere are the names of all sensors that flow knows on this machine, available or not.
