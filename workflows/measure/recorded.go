@@ -19,16 +19,16 @@ import (
 	"flow/workflows/run"
 )
 
-// Recorded is the measurer. Arms are matched by what is effective on their side (command, environment,
-// config, request). A group takes the arms of recorded groups that compare the same sides first, so that
-// the controls are those that stood beside them; then those of any other group.
+// Recorded is the measurer. A group takes the arms of one recorded group only: the one with its name, role and
+// sides, where a side is what is effective on it (command, environment, config, request); of several the next.
+// An arm goes to the block and the slot that it was measured in. So arms that screened a lever are never handed
+// to its qualification, and a workflow that was not changed says what it said.
 type Recorded struct {
 	session *record.Session
 	samples func(ctx context.Context, arm string) ([]record.Sample, error)
 	mu      sync.Mutex
 	mono    int64
-	arms    []*recordedArm            // in time
-	noise   map[string][]record.Noise // known before a group, by its sides
+	groups  []*recordedGroup // in time
 }
 
 var (
@@ -36,26 +36,45 @@ var (
 	_ run.Knower   = (*Recorded)(nil)
 )
 
+// recordedGroup is a group whose arms can be taken; by is the group that has them, "" while none has.
+type recordedGroup struct {
+	g    *record.Group
+	key  string
+	arms []*recordedArm // in time
+	by   string
+}
+
 type recordedArm struct {
 	arm     *record.Arm
 	side    plan.Hash
-	sides   string // of its group
 	purpose string
+	tries   int // attempts of its block before its own that counted
 	taken   bool
 }
 
 // NewRecorded makes a measurer of the arms of a recorded session. samples gives those of an arm; nil gives
 // none.
 func NewRecorded(s *record.Session, groups []*record.Group, samples func(ctx context.Context, arm string) ([]record.Sample, error)) *Recorded {
-	m := &Recorded{session: s, samples: samples, mono: max(s.MonoStartNS, 1), noise: map[string][]record.Noise{}}
+	m := &Recorded{session: s, samples: samples, mono: max(s.MonoStartNS, 1)}
 	for _, g := range groups {
-		arms := armsOfGroup(g)
-		m.arms = append(m.arms, arms...)
-		if len(arms) > 0 && m.noise[arms[0].sides] == nil && g.Noise != nil {
-			m.noise[arms[0].sides] = g.Noise
-		}
+		m.groups = append(m.groups, &recordedGroup{g: g, key: keyOfRecord(g), arms: armsOfGroup(g)})
 	}
 	return m
+}
+
+// keyOfRecord is what a group takes arms by: its name, its role and its sides.
+func keyOfRecord(g *record.Group) string {
+	keys := map[string]plan.Hash{}
+	for _, s := range g.Sides {
+		if !s.Estimated {
+			keys[s.Label] = commandKey(s.Command)
+		}
+	}
+	return groupKey(g.Name, g.Role, keys)
+}
+
+func groupKey(name, role string, sides map[string]plan.Hash) string {
+	return strings.Join(append([]string{name, role}, slices.Sorted(maps.Values(sides))...), "\x00")
 }
 
 // armsOfGroup is the arms that can be measured with again: those that ran to an end of their own.
@@ -66,13 +85,17 @@ func armsOfGroup(g *record.Group) []*recordedArm {
 			keys[s.Label] = commandKey(s.Command)
 		}
 	}
+	attempts := map[int][]int{} // of a block: those that counted
 	var out []*recordedArm
 	for _, a := range g.Arms {
 		switch a.Disposition {
 		case record.Interrupted, record.Superseded:
 			continue
 		}
-		out = append(out, &recordedArm{arm: a, side: keys[a.Label], sides: sidesKey(slices.Collect(maps.Values(keys))), purpose: orMeasured(a.Purpose)})
+		if !slices.Contains(attempts[a.Block], a.Attempt) {
+			attempts[a.Block] = append(attempts[a.Block], a.Attempt)
+		}
+		out = append(out, &recordedArm{arm: a, side: keys[a.Label], purpose: orMeasured(a.Purpose), tries: len(attempts[a.Block]) - 1})
 	}
 	return out
 }
@@ -90,13 +113,37 @@ func planKeys(g *plan.Group) (map[string]plan.Hash, error) {
 	return keys, nil
 }
 
-// Noise is what was known before the recorded group of the same sides; nil leaves it to the history.
-func (m *Recorded) Noise(g *plan.Group) []record.Noise {
-	keys, err := planKeys(g)
-	if err != nil {
+// Known is what the recorded group of the same name, role and sides began with: what was known of the noise, and
+// the seed that its coin fell by. nil where there is none: then nothing is lent.
+func (m *Recorded) Known(g *plan.Group, id string) *record.Group {
+	r, err := m.of(g, id)
+	if err != nil || r == nil {
 		return nil
 	}
-	return m.noise[sidesKey(slices.Collect(maps.Values(keys)))]
+	return r.g
+}
+
+// of is the recorded group of a group of this session: the one it has, else the first that nobody has.
+func (m *Recorded) of(g *plan.Group, id string) (*recordedGroup, error) {
+	keys, err := planKeys(g)
+	if err != nil {
+		return nil, err
+	}
+	return m.assign(groupKey(g.Name, g.Role, keys), id), nil
+}
+
+func (m *Recorded) assign(key, id string) *recordedGroup {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, free := range []string{id, ""} {
+		for _, r := range m.groups {
+			if r.key == key && r.by == free {
+				r.by = id
+				return r
+			}
+		}
+	}
+	return nil
 }
 
 // orMeasured: imported arms may say no purpose.
@@ -112,15 +159,14 @@ func commandKey(c record.Command) plan.Hash {
 	return plan.Sum(c)
 }
 
-func sidesKey(keys []plan.Hash) string {
-	slices.Sort(keys)
-	return strings.Join(keys, " ")
-}
-
 // Skip marks what an interrupted session of this measurer has taken already, so that the resumed one goes
 // on where it would have. Blocks that will be redone give their arms back.
 func (m *Recorded) Skip(groups []*record.Group) {
 	for _, g := range groups {
+		r := m.assign(keyOfRecord(g), g.ID)
+		if r == nil {
+			continue
+		}
 		for _, a := range armsOfGroup(g) {
 			whole := 0
 			for _, x := range g.Arms {
@@ -135,20 +181,20 @@ func (m *Recorded) Skip(groups []*record.Group) {
 			if a.purpose == "measured" && a.arm.Disposition == record.OK && g.Verdict == "" && whole < len(p.BlockAt(a.arm.Block, false).Labels) {
 				continue
 			}
-			m.take(a.side, a.sides, a.purpose)
+			m.take(r, a.side, a.purpose, a.arm.Block, a.arm.Slot, a.tries)
 		}
 	}
 }
 
-func (m *Recorded) take(side plan.Hash, sides, purpose string) *record.Arm {
+// take takes a group's arm of that side at that place: its block, its slot, and how often the block was tried
+// before. Arms outside blocks stand at none and are taken in their order.
+func (m *Recorded) take(r *recordedGroup, side plan.Hash, purpose string, block, slot, tries int) *record.Arm {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, same := range []bool{true, false} {
-		for _, a := range m.arms {
-			if !a.taken && a.side == side && a.purpose == purpose && (a.sides == sides) == same {
-				a.taken = true
-				return a.arm
-			}
+	for _, a := range r.arms {
+		if !a.taken && a.side == side && a.purpose == purpose && a.arm.Block == block && (block < 0 || a.arm.Slot == slot && a.tries == tries) {
+			a.taken = true
+			return a.arm
 		}
 	}
 	return nil
@@ -198,49 +244,86 @@ func (m *Recorded) Read(_ context.Context, sensors []string) ([]record.Sample, e
 // Close has nothing to release.
 func (m *Recorded) Close() error { return nil }
 
-// Open takes the next recorded arm of the task's side.
+// Open takes the recorded arm of the task's side and place.
 func (m *Recorded) Open(ctx context.Context, t run.Task) (run.Rig, error) {
+	r, err := m.of(t.Group, t.GroupID)
+	if err != nil {
+		return nil, err
+	}
 	keys, err := planKeys(t.Group)
 	if err != nil {
 		return nil, err
 	}
 	mine := keys[t.Side.Label]
-	a := m.take(mine, sidesKey(slices.Collect(maps.Values(keys))), orMeasured(t.Purpose))
-	if a == nil && t.Purpose == "warm" { // an arm that is only there to warm needs no facts
+	var a *record.Arm
+	if r != nil {
+		a = m.take(r, mine, orMeasured(t.Purpose), t.Block, t.Slot, t.Attempt)
+	}
+	if a == nil && r != nil && t.Purpose == "warm" { // an arm that is only there to warm needs no facts
 		a = &record.Arm{Purpose: "warm", Disposition: record.OK, Process: &record.Process{ReadyNS: m.now()}, MonoStartNS: m.now(), MonoEndNS: m.now()}
 	}
 	if a == nil {
-		return nil, m.none(t, mine)
+		return nil, m.none(t, r, mine)
 	}
-	r := &recordedRig{m: m, arm: a}
+	rig := &recordedRig{m: m, arm: a}
 	if m.samples != nil && a.ID != "" {
-		if r.samples, err = m.samples(ctx, a.ID); err != nil {
+		if rig.samples, err = m.samples(ctx, a.ID); err != nil {
 			return nil, err
 		}
 	}
 	if t.OnSample != nil {
-		for _, s := range r.samples {
+		for _, s := range rig.samples {
 			t.OnSample(s)
 		}
 	}
-	return r, nil
+	return rig, nil
 }
 
-// none says why there is no arm: never one of this side, or not as many.
-func (m *Recorded) none(t run.Task, side plan.Hash) error {
+// none says why there is no arm: no such group, never one of this side, not at this place, or not as many.
+func (m *Recorded) none(t run.Task, r *recordedGroup, side plan.Hash) error {
 	n := 0
-	for _, a := range m.arms {
-		if a.side == side && a.purpose == orMeasured(t.Purpose) {
-			n++
+	if r != nil {
+		for _, a := range r.arms {
+			if a.side == side && a.purpose == orMeasured(t.Purpose) {
+				n++
+			}
 		}
 	}
-	msg := fmt.Sprintf("group %q, side %s: session %s has no %s arm with this command, environment, config and request", t.Group.Name, t.Side.Label, m.session.ID, orMeasured(t.Purpose))
+	where := fmt.Sprintf("group %q, side %s: session %s ", t.Group.Name, t.Side.Label, m.session.ID)
 	fix := "record it: run the workflow without --recorded; or see what is there: flow show " + m.session.ID
-	if n > 0 {
-		msg = fmt.Sprintf("group %q, side %s: session %s has %d such arms, and all are used", t.Group.Name, t.Side.Label, m.session.ID, n)
-		fix = "ask for fewer blocks, such as stops = [after(blocks = 1)], or for fewer groups"
+	var msg string
+	switch at := m.elsewhere(side); {
+	case n > 0 && t.Block >= 0:
+		msg = fmt.Sprintf("%shas %d such arms, and none for block %d slot %d of this order", where, n, t.Block+1, t.Slot+1)
+		fix = "leave the order as it was recorded, and ask for fewer blocks, such as stops = [after(blocks = 1)]"
+	case n > 0:
+		msg = fmt.Sprintf("%shas %d such arms, and all are used", where, n)
+	case r == nil && at != "":
+		msg = fmt.Sprintf("%shas such arms in %s only, and arms serve a group of the name, role and sides that they were recorded for: those of a screen are no fresh ones", where, at)
+	default:
+		msg = fmt.Sprintf("%shas no %s arm with this command, environment, config and request", where, orMeasured(t.Purpose))
 	}
-	return &diag.Error{Pos: t.Group.Pos, Kind: diag.Workflow, Op: "--recorded", Msg: msg, Fix: fix}
+	err := &diag.Error{Pos: t.Group.Pos, Kind: diag.Workflow, Op: "--recorded", Msg: msg, Fix: fix}
+	if r != nil && t.Block >= 0 {
+		return &run.NotRecorded{Err: err}
+	}
+	return err
+}
+
+// elsewhere names a recorded group that has arms of a side, "" when none has.
+func (m *Recorded) elsewhere(side plan.Hash) string {
+	for _, r := range m.groups {
+		for _, a := range r.arms {
+			if a.side == side {
+				used := ""
+				if r.by != "" {
+					used = ", whose arms are used"
+				}
+				return fmt.Sprintf("group %q (%s)%s", r.g.Name, r.g.Role, used)
+			}
+		}
+	}
+	return ""
 }
 
 type recordedRig struct {
@@ -284,6 +367,12 @@ func (r *recordedRig) Close(_ context.Context, a *record.Arm) error {
 	o := r.arm
 	a.Process, a.Evidence, a.Steps, a.Samples, a.Requests = o.Process, o.Evidence, o.Steps, r.samples, o.Requests
 	a.Neighbours, a.Attached, a.Execs = o.Neighbours, o.Attached, append(a.Execs, o.Execs...)
+	a.Load = o.Load
+	for _, w := range o.Warnings {
+		if !slices.Contains(a.Warnings, w) {
+			a.Warnings = append(a.Warnings, w)
+		}
+	}
 	have := map[[2]string]bool{}
 	for _, m := range a.Metrics {
 		have[[2]string{m.Name, m.Case}] = true

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -118,8 +119,11 @@ func TestRecordedWarmArm(t *testing.T) {
 
 func TestRecordedRefuses(t *testing.T) {
 	rs, was := simulate(t, "sd=.5%", screenOf(t, "fast", "", 1))
+	renamed := screenOf(t, "fast", "", 1)
+	renamed.Role = record.RoleQualification
 	for want, g := range map[string]*plan.Group{
-		"has 2 such arms, and all are used":                                      screenOf(t, "fast", "", 2),
+		"has 2 such arms, and none for block 2 slot 1":                           screenOf(t, "fast", "", 2),
+		`has such arms in group "fast" (screen) only`:                            renamed,
 		"has no measured arm with this command, environment, config and request": screenOf(t, "other", "", 1),
 	} {
 		_, err := again(t, NewRecorded(rs, was, nil), rs, g)
@@ -135,6 +139,75 @@ func TestRecordedRefuses(t *testing.T) {
 	}
 }
 
+// A screen and a qualification that compare the same sides: each keeps its own arms and its own noise, whatever
+// is recorded later. Only the first one borrows nothing, as it did.
+func TestRecordedKeepsGroupsApart(t *testing.T) {
+	groups := func() []*plan.Group {
+		q := screenOf(t, "fast", "", 2)
+		q.Role = record.RoleQualification
+		return []*plan.Group{screenOf(t, "fast", "", 2), screenOf(t, "null", "", 2), q}
+	}
+	rs, was := simulate(t, "effect.fast=5%,sd=.5%", groups()...)
+	if len(was[0].Noise) != 0 || len(was[2].Noise) == 0 {
+		t.Fatalf("want no noise known at first, and some later: %v, %v", was[0].Noise, was[2].Noise)
+	}
+	was[0].Noise = nil // as an empty list comes back from the record
+	for name, gs := range map[string][]*plan.Group{"all": groups(), "the second and third only": groups()[1:]} {
+		got, err := again(t, NewRecorded(rs, was, nil), rs, gs...)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for i, g := range got {
+			w := was[len(was)-len(got)+i]
+			if g.Reason != w.Reason || g.Seed != w.Seed || len(g.Noise) != len(w.Noise) || len(g.Arms) != len(w.Arms) {
+				t.Errorf("%s, %s %s: got %s, seed %d, noise %v; want %s, %d, %v", name, g.Role, g.Name, g.Reason, g.Seed, g.Noise, w.Reason, w.Seed, w.Noise)
+				continue
+			}
+			for j, a := range g.Arms {
+				if a.MonoStartNS != w.Arms[j].MonoStartNS {
+					t.Errorf("%s, %s %s: arm %d is not its own", name, g.Role, g.Name, j)
+				}
+			}
+		}
+	}
+}
+
+// A gate that is stricter than it was leaves a block out that was not redone then; one that is laxer takes the
+// attempt that was whole.
+func TestRecordedOtherGates(t *testing.T) {
+	gated := func(bad func(*record.Arm) bool) *plan.Group {
+		g := screenOf(t, "fast", "", 3)
+		g.Retry = 2
+		g.Gates = []plan.Gate{{Name: "quiet", Phase: plan.PhaseAfter, Required: true, Check: func(_ context.Context, a *record.Arm) (record.Finding, error) {
+			if bad(a) {
+				return record.Finding{Outcome: record.Fail}, nil
+			}
+			return record.Finding{Outcome: record.Pass}, nil
+		}}}
+		return g
+	}
+	none := func(*record.Arm) bool { return false }
+	rs, was := simulate(t, "effect.fast=5%,sd=.5%", gated(none))
+	got, err := again(t, NewRecorded(rs, was, nil), rs, gated(func(a *record.Arm) bool { return a.Block == 1 && a.Slot == 2 }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := got[0].Comparisons[0].Estimate; e == nil || e.Blocks != 2 || len(got[0].Arms) != 11 {
+		t.Errorf("stricter: got %+v of %d arms, want 2 blocks of 11 arms", e, len(got[0].Arms))
+	}
+	rs, was = simulate(t, "effect.fast=5%,sd=.5%", gated(func(a *record.Arm) bool { return a.Block == 1 && a.Slot == 2 && a.Attempt == 0 }))
+	if len(was[0].Arms) != 15 {
+		t.Fatalf("want a block that was redone, got %d arms", len(was[0].Arms))
+	}
+	got, err = again(t, NewRecorded(rs, was, nil), rs, gated(none))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got[0].Reason != was[0].Reason || len(got[0].Arms) != 15 {
+		t.Errorf("laxer: got %s of %d arms, want %s", got[0].Reason, len(got[0].Arms), was[0].Reason)
+	}
+}
+
 // A resumed session goes on with the arms that it has not used.
 func TestRecordedSkip(t *testing.T) {
 	rs, was := simulate(t, "sd=.5%", screenOf(t, "fast", "", 3))
@@ -144,7 +217,7 @@ func TestRecordedSkip(t *testing.T) {
 	part.Arms = part.Arms[:6] // a whole quad and half of the next, which is redone
 	m.Skip([]*record.Group{&part})
 	left := 0
-	for _, a := range m.arms {
+	for _, a := range m.groups[0].arms {
 		if !a.taken {
 			left++
 		}

@@ -61,8 +61,8 @@ func (s *Session) runGroup(ctx context.Context, pg *plan.Group, res *plan.Resolu
 		if r.g, err = s.newGroup(pg, res, id, index); err != nil {
 			return nil, err
 		}
-		past, err := s.Recorder.Past(ctx, Scope{Machine: s.Session.Machine.ID, Engine: r.g.Engine, Workload: r.g.Workload,
-			Model: r.g.Model, Measurer: s.Session.Measurer, Limit: pastGroups})
+		past, err := s.Recorder.Past(ctx, s.own(Scope{Machine: s.Session.Machine.ID, Engine: r.g.Engine, Workload: r.g.Workload,
+			Model: r.g.Model, Measurer: s.Session.Measurer, Limit: pastGroups}))
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +70,10 @@ func (s *Session) runGroup(ctx context.Context, pg *plan.Group, res *plan.Resolu
 			past = append(past, h.Past(pg, r.g.Seed)...)
 		}
 		if k, ok := s.Measurer.(Knower); ok {
-			r.g.Noise = k.Noise(pg)
+			// The same order and the same noise as then: the group's own arms, and later ones, lend it none.
+			if was := k.Known(pg, r.g.ID); was != nil {
+				r.g.Seed, r.g.Noise = was.Seed, append([]record.Noise{}, was.Noise...)
+			}
 		}
 		r.g.Cold = first == 0 && !pg.WarmArm && pg.Probe == nil
 		// Noise is fixed before the first arm, so that every look and every later judgement use the same.
@@ -313,6 +316,9 @@ func (s *Session) block(ctx context.Context, r *groupRun, b int) error {
 			}
 		}
 		whole, err := s.attempt(ctx, r, b, attempt, used, labels)
+		if none := (*NotRecorded)(nil); used > 0 && asErr(err, &none) {
+			return s.afterBlock(r, b) // it was not redone then: it is left out, and the next one stands
+		}
 		if err != nil {
 			return err
 		}
@@ -342,6 +348,9 @@ func (s *Session) attempt(ctx context.Context, r *groupRun, b, attempt, used int
 		if a != nil {
 			r.g.Arms = append(r.g.Arms, a)
 			s.event(record.Event{Kind: "arm.end", Group: r.g.Name, GroupID: r.g.ID, Arm: record.ArmName(label, a.Seq), Text: a.Disposition, ArmOf: a, GroupOf: r.g})
+		}
+		if none := (*NotRecorded)(nil); slot > 0 && asErr(err, &none) {
+			return false, nil // then this attempt ended here: the next one was whole
 		}
 		if err != nil {
 			return false, err

@@ -58,11 +58,20 @@ type Historian interface {
 	Past(g *plan.Group, seed uint64) []*record.Group
 }
 
-// Knower is a measurer that knows what was known of the noise when its arms were measured; nil is nothing.
-// Only the recorded one does.
+// Knower is a measurer that knows the group whose arms a group is given: what was known of the noise then, and
+// the seed of its order. nil is none. Only the recorded one does.
 type Knower interface {
-	Noise(g *plan.Group) []record.Noise
+	Known(g *plan.Group, id string) *record.Group
 }
+
+// NotRecorded is what Open of a recorded measurer answers where a group's arms are there and none stands at the
+// place that is asked for.
+type NotRecorded struct{ Err error }
+
+func (e *NotRecorded) Error() string { return e.Err.Error() }
+
+// Unwrap gives what a user is told.
+func (e *NotRecorded) Unwrap() error { return e.Err }
 
 // Rig is the machine made ready for one arm.
 type Rig interface {
@@ -130,7 +139,7 @@ type Scope struct {
 	Role     string
 	Lever    string // record.Lever.Hash, on any side but the control
 	Session  string // only this session
-	Measurer string // real or simulated: the two never mix
+	Measurer string // real, simulated or recorded: they never mix
 	Limit    int    // 0 is no limit
 }
 
