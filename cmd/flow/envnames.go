@@ -32,9 +32,27 @@ var envFamilies = []string{"LLAMA", "GGML", "HF", "HUGGINGFACE", "DS4", "ARGODRI
 var envSwitches = []string{"ALLOW", "CACHE", "COLOR", "COLORS", "CONFIG", "DEBUG", "DEVICE", "DEVICES", "DIR", "DISABLE", "ENABLE", "ENDPOINT", "FILE", "FORCE", "HOME", "HOST", "KEY", "LEVEL",
 	"LIMIT", "LOG", "NO", "PATH", "PORT", "SEED", "SKIP", "SLOTS", "STYLE", "THREADS", "TIMEOUT", "TMPDIR", "TOKEN", "TRACE", "USE", "VERBOSE", "VISIBLE"}
 
+// envLibc are names that the C library and its loader read: every program that holds them has them all, and none is
+// a lever of its own.
+var envLibc = []string{"GCONV_PATH", "GETCONF_DIR", "HESIOD_CONFIG", "NIS_PATH", "ORIGIN_PATH", "RESOLV_HOST_CONF", "RESOLV_MULTI", "RESOLV_REORDER",
+	"RESOLV_ADD_TRIM_DOMAINS", "RESOLV_OVERRIDE_TRIM_DOMAINS", "RES_OPTIONS", "SEV_LEVEL", "POSIXLY_CORRECT"}
+
+// ownFamilies is the family that a program's name stands for: XZ of xz, LLAMA of llama-server; none for a name of one letter.
+func ownFamilies(program string) []string {
+	name := strings.ToUpper(strings.TrimSuffix(program, ".exe"))
+	first := name
+	if i := strings.IndexFunc(name, func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') }); i >= 0 {
+		first = name[:i]
+	}
+	if len(first) < 2 {
+		return nil
+	}
+	return []string{first}
+}
+
 // likelyEnv parts names into those for which something speaks, and the rest.
-func likelyEnv(names []string, help string) (likely, other []string) {
-	families := slices.Clone(envFamilies)
+func likelyEnv(names []string, help, program string) (likely, other []string) {
+	families := append(slices.Clone(envFamilies), ownFamilies(program)...)
 	named := []string{"NO_COLOR"}
 	for line := range strings.Lines(help) {
 		if strings.Contains(strings.ToLower(line), "env") { // `(env: LLAMA_ARG_THREADS)`, `environment: X_Y`
@@ -46,6 +64,9 @@ func likelyEnv(names []string, help string) (likely, other []string) {
 		}
 	}
 	for _, n := range names {
+		if slices.Contains(envLibc, n) {
+			continue
+		}
 		parts := strings.Split(n, "_")
 		last := parts[len(parts)-1]
 		if slices.Contains(named, n) || slices.Contains(families, parts[0]) || last == "MAX" || last == "MIN" ||
@@ -77,6 +98,7 @@ func envNamesOf(path string) []string {
 				add(s.Data())
 			}
 		}
+		add(bytes.Join(goLiterals(f), []byte{0}), nil)
 	} else if f, err := macho.NewFile(bytes.NewReader(b)); err == nil {
 		for _, s := range f.Sections {
 			if s.Name != "__text" && s.Name != "__stubs" {

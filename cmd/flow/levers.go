@@ -38,9 +38,19 @@ type knobs struct {
 
 // flagOf is one flag of a help text, with its other names.
 type flagOf struct {
-	Names []string `json:"names"`
-	Value string   `json:"value,omitempty"` // as the help names it; "" is a bare flag
-	Doc   string   `json:"doc,omitempty"`
+	Names  []string `json:"names"`
+	Value  string   `json:"value,omitempty"`  // as the help names it; "" is a bare flag
+	Joined bool     `json:"joined,omitempty"` // the value is a part of the flag: -T# is written -T4
+	Doc    string   `json:"doc,omitempty"`
+}
+
+// words is the flag as a help text has it.
+func (f flagOf) words() string {
+	s := strings.Join(f.Names, ", ")
+	if f.Value != "" && !f.Joined {
+		s += " "
+	}
+	return s + f.Value
 }
 
 func newLeversCommand(a *app) *cobra.Command {
@@ -54,9 +64,9 @@ libraries beside it, for names of environment variables. With -o it writes a fil
 every flag and name as a lever, with a place for its value and its evidence. A name that is in no byte of a
 program is a knob that does nothing.
 
-Whether a name is read from the environment cannot be seen in the bytes. Names that the help mentions, that belong
-to the family of one it mentions or to a known engine or library, or that have a word as switches do (DISABLE, CACHE,
-DEBUG) are shown; --all shows the other names in capitals as well, of which most are something else.`,
+Whether a name is read from the environment cannot be seen in the bytes. Names that the help mentions, that begin as
+the program's own name does, that belong to the family of one it mentions or to a known engine or library, or that
+have a word as switches do (DISABLE, CACHE, DEBUG) are shown; --all shows the other names in capitals as well, of which most are something else.`,
 		Example: "  flow levers ./llama-server\n  flow levers ./ds4-server -o levers.star",
 		Args:    workflowArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -103,7 +113,7 @@ func knobsOf(ctx context.Context, binary string) (*knobs, error) {
 			names[n] = true
 		}
 	}
-	k.Env, k.Other = likelyEnv(slices.Sorted(maps.Keys(names)), help)
+	k.Env, k.Other = likelyEnv(slices.Sorted(maps.Keys(names)), help, filepath.Base(binary))
 	return k, nil
 }
 
@@ -140,13 +150,16 @@ func codeOf(path string) []string {
 	}
 	out := []string{real}
 	for _, dir := range []string{filepath.Dir(real), filepath.Join(filepath.Dir(real), "..", "lib")} {
+		if slices.Contains([]string{"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/lib", "/usr/lib"}, dir) {
+			continue // the system's: what lies there is no part of this program
+		}
 		for _, glob := range []string{"*.so", "*.so.*", "*.dylib"} {
 			found, _ := filepath.Glob(filepath.Join(dir, glob)) // the pattern is well formed
 			for _, f := range found {
 				if f, err = filepath.EvalSymlinks(f); err != nil || slices.Contains(out, f) {
 					continue
 				}
-				if st, err := os.Stat(f); err == nil && st.Mode().IsRegular() && st.Size() <= codeBytes && dir != "/usr/lib" && dir != "/lib" {
+				if st, err := os.Stat(f); err == nil && st.Mode().IsRegular() && st.Size() <= codeBytes {
 					out = append(out, f)
 				}
 			}
@@ -163,7 +176,7 @@ func codeOf(path string) []string {
 var (
 	flagLine = regexp.MustCompile(`^\s{0,12}(-{1,2}[A-Za-z0-9][\w.-]*(?:[,/|]?\s+-{1,2}[A-Za-z0-9][\w.-]*|,-{1,2}[A-Za-z0-9][\w.-]*)*)(.*)$`)
 	flagName = regexp.MustCompile(`-{1,2}[A-Za-z0-9][\w.-]*`)
-	flagWord = regexp.MustCompile(`^[ =]?(<[^>]+>|\[[^\]]+\]|\{[^}]+\}|[A-Z][A-Z0-9_.,|/=:-]*)(?:\s|$)`)
+	flagWord = regexp.MustCompile(`^(?:[ =]?(<[^>]+>|\[[^\]]+\]|\{[^}]+\}|#|[A-Z][A-Z0-9_.,|/=:-]*)|=(\S+))(?:\s|$)`)
 )
 
 // parseFlags reads the flags of a help text, in its order. Anything else is skipped.
@@ -181,7 +194,9 @@ func parseFlags(help string) []flagOf {
 		}
 		rest := m[2]
 		if v := flagWord.FindStringSubmatch(rest); v != nil {
-			f.Value, rest = strings.Trim(v[1], "<>"), rest[len(v[0]):]
+			f.Value = strings.Trim(v[1]+v[2], "<>")
+			f.Joined = rest[0] != ' ' && rest[0] != '=' && strings.HasPrefix(f.Value, "#")
+			rest = rest[len(v[0]):]
 		}
 		f.Doc = strings.Join(strings.Fields(rest), " ")
 		for _, n := range f.Names {
@@ -196,7 +211,7 @@ func printKnobs(w io.Writer, k *knobs, all bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nflags (%s)\n", k.Binary, k.Help)
 	for _, f := range k.Flags {
-		fmt.Fprintf(&b, "  %-40s %.100s\n", strings.TrimSpace(strings.Join(f.Names, ", ")+" "+f.Value), f.Doc)
+		fmt.Fprintf(&b, "  %-40s %.100s\n", f.words(), f.Doc)
 	}
 	fmt.Fprintf(&b, "\nenvironment names in its bytes\n")
 	for _, n := range k.Env {
@@ -225,11 +240,14 @@ func leverFile(k *knobs) string {
 		if strings.Contains(" --help --version --host --port --model -h ", " "+name+" ") {
 			continue
 		}
-		value := "True"
-		if f.Value != "" {
+		value, arg := "True", f.Names[0]
+		switch {
+		case f.Joined: // one word of the command line: {"-T4": True}
+			arg += f.Value
+		case f.Value != "":
 			value = fmt.Sprintf("%q", f.Value)
 		}
-		fmt.Fprintf(&b, "    # lever(%q, args = {%q: %s}, confirm = confirm.log(r\"…\")),%s\n", strings.TrimLeft(name, "-"), f.Names[0], value, comment(f.Doc))
+		fmt.Fprintf(&b, "    # lever(%q, args = {%q: %s}, confirm = confirm.log(r\"…\")),%s\n", strings.TrimLeft(name, "-"), arg, value, comment(f.Doc))
 	}
 	for _, n := range k.Env {
 		fmt.Fprintf(&b, "    # lever(%q, env = {%q: \"1\"}, confirm = confirm.log(r\"…\")),\n", strings.ToLower(strings.ReplaceAll(n, "_", "-")), n)
