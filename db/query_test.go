@@ -80,6 +80,7 @@ func TestViewsSayTheRightThing(t *testing.T) {
 	fill(t, d, "s", 0, record.Better)
 	rows(t, d, `select id, status, started, duration_s, machine, cpu, gpu, groups, arms, arms_ok, better, worse, seed from sessions`,
 		[][]any{{"s", "done", "2026-01-01T00:00:00.000Z", 60., "bench", "Xeon", "RTX", 1, 4, 4, 1, 0, "9223372036854775815"}})
+	rows(t, d, `select params, json_extract(params, '$.model') from sessions`, [][]any{{`{"model":"m.gguf"}`, "m.gguf"}})
 	rows(t, d, `select name, lever, base, verdict, round(effect_pct, 6), round(low_pct, 6), round(high_pct, 6), median_control, arms, arms_ok, engine from groups`,
 		[][]any{{"screen s-g", "fa", "", "better", 10., 9., 11., 100., 4, 4, "llama"}})
 	rows(t, d, `select label, is_control, lever, value, decode_tok_s, ttft_ms, requests, requests_ok, ready_ms, exit_code from arms order by seq`,

@@ -139,7 +139,14 @@ func shareOf(k, n int) *share {
 	p, m := float64(k)/float64(n), float64(n)
 	mid := (p + z*z/(2*m)) / (1 + z*z/m)
 	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
-	return &share{p, math.Max(0, mid-half), math.Min(1, mid+half), k, n}
+	s := &share{p, math.Max(0, mid-half), math.Min(1, mid+half), k, n}
+	if k == 0 {
+		s.Low = 0 // exactly, and not what rounding leaves
+	}
+	if k == n {
+		s.High = 1
+	}
+	return s
 }
 
 func (s *share) String() string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flow/starlark/diag"
 	"flow/starlark/script"
 	"flow/workflows/measure"
 	"flow/workflows/record"
@@ -77,6 +78,10 @@ type checked struct {
 	File     string   `json:"file"`
 	OK       bool     `json:"ok"`
 	Error    string   `json:"error,omitempty"`
+	In       string   `json:"in,omitempty"` // the file of the mistake, which file may load
+	Line     int      `json:"line,omitempty"`
+	Column   int      `json:"column,omitempty"`
+	Fix      string   `json:"fix,omitempty"`       // what to write instead
 	Library  bool     `json:"library,omitempty"`   // no main
 	StandIns []string `json:"stand_ins,omitempty"` // parameters without a value
 	Warnings []string `json:"warnings,omitempty"`  // what is no mistake and cannot be meant
@@ -103,7 +108,11 @@ func check(ctx context.Context, file string, params map[string]string) (c *check
 	c = &checked{File: file}
 	defer func() {
 		if err != nil {
-			c.Error = err.Error()
+			c.Error, c.Fix = err.Error(), diag.FixOf(err)
+			var e *diag.Error
+			if errors.As(err, &e) {
+				c.In, c.Line, c.Column = e.Pos.File, e.Pos.Line, e.Pos.Col
+			}
 		}
 	}()
 	w, err := loadWorkflow(ctx, file, loadOptions{params: params, standIns: true})

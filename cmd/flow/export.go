@@ -25,7 +25,8 @@ func newExportCommand(a *app) *cobra.Command {
 		Long: `export writes what is on record of a session, a group or an arm to standard output:
 
   rows-jsonl    one JSON object a measured request, in the shape of strata-bench's rows; what was not measured
-                is null, with the reason under null_reasons
+                is null, with the reason under null_reasons. Arms that do not count have rows too: those that
+                count have disposition "ok" and purpose "measured"
   results-json  groups with their arms, medians, gains and pair deltas, in the shape of the argodrive campaigns'
                 results; what was not measured is null, with the reason under null_reasons
   csv           one line a metric of an arm, with its case, unit, source and rule
@@ -47,11 +48,11 @@ func newExportCommand(a *app) *cobra.Command {
 			w := bufio.NewWriter(a.stdout)
 			switch format {
 			case "rows-jsonl":
-				err = exportRows(cmd.Context(), d, w, s, groups)
+				err = exportRows(cmd.Context(), d, w, a.stderr, s, groups)
 			case "csv":
 				err = exportCSV(w, groups)
 			case "json":
-				err = json.NewEncoder(w).Encode(map[string]any{"session": s, "groups": groups})
+				err = json.NewEncoder(w).Encode(map[string]any{"session": forJSON(s), "groups": groups})
 			case "results-json":
 				err = exchange.WriteResultsJSON(w, s, groups)
 			case "gobench":
@@ -113,7 +114,10 @@ func exported(ctx context.Context, d *db.DB, ref string) (*record.Session, []*re
 	return s, groups, err
 }
 
-func exportRows(ctx context.Context, d *db.DB, w io.Writer, s *record.Session, groups []*record.Group) error {
+// exportRows writes the rows, and says to told what they do not show by themselves: that there are none, or that
+// some are of arms that do not count.
+func exportRows(ctx context.Context, d *db.DB, w, told io.Writer, s *record.Session, groups []*record.Group) error {
+	rows, idle := 0, 0
 	for _, g := range groups {
 		files := map[string]string{}
 		if g.Model != "" {
@@ -141,7 +145,21 @@ func exportRows(ctx context.Context, d *db.DB, w io.Writer, s *record.Session, g
 			if err := exchange.WriteRows(w, exchange.RowsInput{Session: s, Group: g, Arm: whole, Engine: engine, Files: files}); err != nil {
 				return &diag.Error{Kind: diag.Machine, Op: "export", Err: err}
 			}
+			for _, r := range whole.Requests {
+				if r.Mark == record.MarkMeasured {
+					rows++
+					if whole.Disposition != record.OK || whole.Purpose != "measured" {
+						idle++
+					}
+				}
+			}
 		}
+	}
+	switch {
+	case rows == 0:
+		fmt.Fprintln(told, "flow: no rows: no arm of these has a measured request; --format csv has the metrics of arms")
+	case idle > 0:
+		fmt.Fprintf(told, "flow: %d of %s of arms that do not count: see disposition and purpose\n", idle, map[bool]string{true: "1 row is", false: fmt.Sprint(rows) + " rows are"}[rows == 1])
 	}
 	return nil
 }

@@ -29,3 +29,15 @@ func TestPlanText(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// A rate of nothing or of all has a bound that is exactly so: rounding leaves no 6.9e-18 for a script to trip on.
+func TestShareOf(t *testing.T) {
+	for n := 1; n < 300; n++ {
+		if s := shareOf(0, n); s.Low != 0 || s.High <= 0 || s.High >= 1 {
+			t.Fatalf("0 of %d: got %+v", n, s)
+		}
+		if s := shareOf(n, n); s.High != 1 || s.Low <= 0 || s.Low >= 1 {
+			t.Fatalf("%d of %d: got %+v", n, n, s)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -118,10 +119,10 @@ func (s *shower) session(id string) error {
 	}
 	if s.asJSON {
 		return indentedJSON(s.w, struct {
-			Session *record.Session   `json:"session"`
+			Session sessionJSON       `json:"session"`
 			Groups  []*record.Group   `json:"groups"`
 			Family  gate.FamilyReport `json:"family"`
-		}{ses, groups, gate.Family(groups)})
+		}{forJSON(ses), groups, gate.Family(groups)})
 	}
 	state := statusNow(ses.Status, ses.ID, runningHere())
 	killed := state == "killed"
@@ -165,6 +166,24 @@ func (s *shower) session(id string) error {
 		s.line("\nflow resume %s goes on with it", s.d.Short(s.ctx, ses.ID))
 	}
 	return nil
+}
+
+// sessionJSON is a session as JSON prints it: its parameters are values, not texts of JSON.
+type sessionJSON struct {
+	*record.Session
+	Params map[string]json.RawMessage `json:"params,omitempty"`
+}
+
+func forJSON(s *record.Session) sessionJSON {
+	out := sessionJSON{s, map[string]json.RawMessage{}}
+	for name, v := range s.Params {
+		b := []byte(v)
+		if !json.Valid(b) {
+			b, _ = json.Marshal(v) // a text always can be
+		}
+		out.Params[name] = b
+	}
+	return out
 }
 
 // group shows a group, its arms and what they came to.

@@ -122,16 +122,24 @@ func Format(err error) string {
 	for _, f := range e.Via {
 		fmt.Fprintf(&b, "\n\tin %s at %s", f.Name, f.Pos)
 	}
-	for fix := e; fix != nil; {
-		if fix.Fix != "" {
-			b.WriteString("\n\tfix: " + strings.ReplaceAll(fix.Fix, "\n", "\n\t     "))
-			break
-		}
-		var inner *Error
-		if fix.Err == nil || !errors.As(fix.Err, &inner) {
-			break
-		}
-		fix = inner
+	if fix := FixOf(err); fix != "" {
+		b.WriteString("\n\tfix: " + strings.ReplaceAll(fix, "\n", "\n\t     "))
 	}
 	return b.String()
+}
+
+// FixOf is the outermost fix in err's chain, "" where there is none.
+func FixOf(err error) string {
+	for {
+		var e *Error
+		switch {
+		case !errors.As(err, &e):
+			return ""
+		case e.Fix != "":
+			return e.Fix
+		case e.Err == nil:
+			return ""
+		}
+		err = e.Err
+	}
 }

@@ -2,7 +2,8 @@ package exchange
 
 // Rows: one JSON object a request, in the shape of the strata-bench record. Every key of that record is
 // there; what flow did not measure is null, and why is in "null_reasons". What an engine says of itself alone
-// stands under the engine's own name, where the record has "strata".
+// stands under the engine's own name, where the record has "strata". Arms that do not count are there as well:
+// rows travel alone, so each says its arm's disposition.
 
 import (
 	"cmp"
@@ -105,6 +106,9 @@ func row(in RowsInput, r *record.Request, since int) map[string]any {
 	o := &rowOf{m: map[string]any{}, why: map[string]string{}}
 	o.put("row_id", fmt.Sprintf("%s/%s/%s%d/run-%03d", in.Group.Name, cmp.Or(r.Case, "all"), a.Label, a.Seq+1, r.Index), "")
 	o.put("arm", a.Label, "")
+	o.put("purpose", a.Purpose, "the record does not say")
+	o.put("disposition", a.Disposition, "the arm has not ended")
+	o.put("disposition_reason", a.Reason, notAbsent)
 	o.put("engine", in.Engine, "the engine has no name")
 	o.put("engine_commit", in.Origin["commit"], "the engine's origin names no commit")
 	o.put("quant", in.Origin["quant"], "nothing names the quantisation")
