@@ -17,6 +17,9 @@ type Env struct {
 	Params   map[string]string // --set name=value, as typed
 	StandIns bool              // check, help, lint, plan: a parameter without a value gets a typed stand-in
 
+	// Located gives a path that was typed after --set as the workflow sees it; nil leaves it.
+	Located func(path string) string
+
 	// Decided and Hopeless read a group's record; "" is go on. nil makes stats.decided and stats.hopeless raise.
 	Decided, Hopeless func(*record.Group) string
 	// Rules are the other rules over a group's record, by the name that stats gives them.

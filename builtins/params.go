@@ -48,7 +48,7 @@ func paramCall(c *Call) (starlark.Value, error) {
 	err := c.Unpack(1,
 		value.Param{Name: "name", Required: true, Into: value.String(&name), Doc: "how `--set` names it"},
 		value.Param{Name: "default", Default: "None", Into: value.Any(&def), Doc: "the value when none is set; None makes it required"},
-		value.Param{Name: "type", Default: "None", Into: value.OneOf(&typ, paramTypes...), Doc: "by default the type of `default`, else string. A path is a string, and so are durations (\"5s\") and percents (\"3%\"); a list is of strings, set as a,b,c"},
+		value.Param{Name: "type", Default: "None", Into: value.OneOf(&typ, paramTypes...), Doc: "by default the type of `default`, else string. A path is a string: of the workflow's folder, or as typed after --set of the current one, and absolute where it is a word of a command. Durations (\"5s\") and percents (\"3%\") are strings too; a list is of strings, set as a,b,c"},
 		value.Param{Name: "choices", Default: "[]", Into: valuesInto(&choices), Doc: "the only values allowed"},
 		value.Param{Name: "help", Default: `""`, Into: value.String(&help), Doc: "one line for `flow run FILE --help`"},
 	)
@@ -84,6 +84,9 @@ func paramCall(c *Call) (starlark.Value, error) {
 	if set, ok := c.env.Params[name]; ok {
 		if given, err = parseParam(typ, set); err != nil {
 			return nil, &diag.Error{Pos: p.Pos, Kind: diag.Workflow, Op: "param " + name, Msg: err.Error(), Fix: fmt.Sprintf("--set %s=%s", name, exampleOf(typ, allowed, def))}
+		}
+		if typ == "path" && c.env.Located != nil && !contains(allowed, given) {
+			given = starlark.String(c.env.Located(set))
 		}
 	}
 	if given == nil {
@@ -136,6 +139,18 @@ func (e *Env) ParamValues() map[string]string {
 	out := make(map[string]string, len(e.params))
 	for _, p := range e.params {
 		out[p.Name] = p.Value
+	}
+	return out
+}
+
+// Paths is the value of each parameter that is a path. A command whose word is one of them means a file of the
+// workflow's folder, whatever folder it runs in.
+func (e *Env) Paths() (out []string) {
+	for _, p := range e.params {
+		var path string
+		if p.Type == "path" && !p.StandIn && json.Unmarshal([]byte(p.Value), &path) == nil {
+			out = append(out, path)
+		}
 	}
 	return out
 }

@@ -36,7 +36,8 @@ type Launch struct {
 	Command record.Command    // effective on the side: plan.Effective
 	Vars    map[string]string // placeholders: out, flow, prompt_file, max_tokens, ctx, seed, repeat; port is chosen here where it is named
 	Out     string            // the arm's folder; exists; holds engine.log, config files, and is the default directory
-	Root    string            // the workflow's root: binaries with a slash, Dir and Files are relative to it
+	Root    string            // the workflow's root: binaries with a slash, Dir, Files and Paths are relative to it
+	Paths   []string          // further words that are paths where there is such a file: the values of parameters of that type
 }
 
 // StartError is an engine that did not start or did not become ready.

@@ -90,19 +90,22 @@ func TestCommandFilledIn(t *testing.T) {
 	t.Setenv("FLOW_TEST_ALLOWED", "yes")
 	t.Setenv("LC_FLOW_TEST", "gone")
 	out, root := t.TempDir(), t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, "work"), 0o755); err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{"work", "sh"} {
+		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	l := Launch{
 		Engine: plan.Engine{Name: "sh", Files: []string{"models/m.gguf"}},
 		Command: record.Command{
-			Argv:   []string{"sh", "-c", `env; pwd; echo "$0"`, "models/m.gguf"},
+			Argv:   []string{"sh", "-c", `env; pwd; echo "$0 $1 $2"`, "models/m.gguf", "work", "gone.txt"},
 			Env:    map[string]string{"KNOB": "{seed}", "MODEL": "--m=models/m.gguf", "BYTES": "a\xffb"},
 			Unset:  []string{"LC_FLOW_TEST"},
 			Dir:    "work",
 			Config: map[string]string{"sub/engine.json": `{"a": {"port": 1}, "seed": {seed}}`},
 		},
 		Vars: map[string]string{"seed": "42"}, Out: out, Root: root,
+		Paths: []string{"work", "gone.txt", "sh", ""}, // the program is looked up, and what is not there is only a word
 	}
 	o := testOptions()
 	o.Allow = append(o.Allow, "FLOW_TEST_ALLOW*")
@@ -117,7 +120,7 @@ func TestCommandFilledIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := p.Log()
-	for _, want := range []string{"KNOB=42\n", "FLOW_TEST_ALLOWED=yes\n", "BYTES=a\xffb\n", "MODEL=--m=" + root + "/models/m.gguf\n", root + "/work\n", root + "/models/m.gguf\n", "PATH="} {
+	for _, want := range []string{"KNOB=42\n", "FLOW_TEST_ALLOWED=yes\n", "BYTES=a\xffb\n", "MODEL=--m=" + root + "/models/m.gguf\n", root + "/work\n", root + "/models/m.gguf " + root + "/work gone.txt\n", "PATH="} {
 		if !strings.Contains(log, want) {
 			t.Errorf("log lacks %q:\n%s", want, log)
 		}

@@ -184,19 +184,26 @@ func (p *Process) prepare(l Launch) (*spec, error) {
 	return sp, nil
 }
 
-// fillCommand fills in the placeholders. Arguments and values that name one of the engine's files relative
-// to the workflow's root become absolute, because the engine runs in a directory of its own.
+// fillCommand fills in the placeholders. Arguments and values that name one of the engine's files, or a path
+// that a parameter gave, relative to the workflow's root become absolute, because the engine runs in a directory
+// of its own. The program itself is looked up elsewhere, in PATH too.
 func fillCommand(l Launch, vars map[string]string) (record.Command, error) {
 	c := l.Command
 	var err error
+	relative := slices.DeleteFunc(slices.Clone(l.Engine.Files), filepath.IsAbs)
+	for _, f := range l.Paths {
+		if f == "" || filepath.IsAbs(f) {
+			continue
+		}
+		if _, gone := os.Stat(filepath.Join(l.Root, f)); gone == nil {
+			relative = append(relative, f)
+		}
+	}
 	do := func(s string) string {
 		if err != nil {
 			return ""
 		}
-		for _, f := range l.Engine.Files {
-			if filepath.IsAbs(f) {
-				continue
-			}
+		for _, f := range relative {
 			if s == f {
 				return filepath.Join(l.Root, f)
 			}
@@ -210,6 +217,9 @@ func fillCommand(l Launch, vars map[string]string) (record.Command, error) {
 	}
 	c.Argv = slices.Clone(c.Argv)
 	for i, a := range c.Argv {
+		if i == 0 && slices.Contains(l.Paths, a) && !slices.Contains(l.Engine.Files, a) {
+			continue
+		}
 		c.Argv[i] = do(a)
 	}
 	c.Dir = do(c.Dir)

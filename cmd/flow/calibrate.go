@@ -167,7 +167,7 @@ func calibrateFile(ctx context.Context, file string, params map[string]string, m
 	var next, done atomic.Int64
 	var wg sync.WaitGroup
 	for k := range workers {
-		w, err := loadWorkflow(ctx, file, loadOptions{params: params, standIns: true})
+		w, err := loadWorkflow(ctx, file, loadOptions{params: params, typedHere: true, standIns: true})
 		if err == nil {
 			_, err = w.main()
 		}

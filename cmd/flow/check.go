@@ -115,7 +115,7 @@ func check(ctx context.Context, file string, params map[string]string) (c *check
 			}
 		}
 	}()
-	w, err := loadWorkflow(ctx, file, loadOptions{params: params, standIns: true})
+	w, err := loadWorkflow(ctx, file, loadOptions{params: params, typedHere: true, standIns: true})
 	if err != nil {
 		return c, err
 	}
@@ -124,6 +124,7 @@ func check(ctx context.Context, file string, params map[string]string) (c *check
 			c.StandIns = append(c.StandIns, p.Name)
 		}
 	}
+	c.Warnings = append(c.Warnings, w.missingPaths()...)
 	if _, ok := w.globals["main"]; !ok {
 		c.Library, c.OK = true, true
 		return c, nil

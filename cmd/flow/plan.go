@@ -78,6 +78,7 @@ func pastGroups(ctx context.Context, path string) ([]*record.Group, error) {
 type planned struct {
 	File     string          `json:"file"`
 	StandIns []string        `json:"stand_ins,omitempty"` // parameters without a value
+	Missing  []string        `json:"missing,omitempty"`   // parameters that are paths of nothing
 	Walk     string          `json:"walk"`                // the verdict that every group is taken to have
 	ArmsMin  int             `json:"arms_min"`
 	ArmsMax  int             `json:"arms_max"`
@@ -119,7 +120,7 @@ type plannedArm struct {
 // planFile walks main once as if every group were better (the walk that goes on to claims) and once as if
 // none were, and shows the longer of the two.
 func planFile(ctx context.Context, file string, params map[string]string, past []*record.Group) (*planned, error) {
-	w, err := loadWorkflow(ctx, file, loadOptions{params: params, standIns: true})
+	w, err := loadWorkflow(ctx, file, loadOptions{params: params, typedHere: true, standIns: true})
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +142,7 @@ func planFile(ctx context.Context, file string, params map[string]string, past [
 			best = p
 		}
 	}
+	best.Missing = w.missingPaths()
 	for _, x := range w.env.Declared() {
 		if x.StandIn {
 			best.StandIns = append(best.StandIns, x.Name)
@@ -371,6 +373,9 @@ func (p *planned) text() string {
 	}
 	if len(p.StandIns) > 0 {
 		fmt.Fprintf(&b, "  stand-ins for parameters without a value: %s\n", strings.Join(p.StandIns, ", "))
+	}
+	for _, words := range p.Missing {
+		fmt.Fprintf(&b, "  %s\n", words)
 	}
 	if len(p.Past) > 0 {
 		fmt.Fprintf(&b, "  from the database: %s\n", strings.Join(p.Past, "; "))

@@ -131,7 +131,7 @@ func randomSeed() (uint64, error) {
 func runNew(ctx context.Context, a *app, path string, params map[string]string, simulated bool, model string, seed uint64, f runFlags) error {
 	live := ui.New(a.stdout, a.stderr, ui.Options{Quiet: f.quiet, JSON: f.json})
 	defer live.Close()
-	w, err := loadWorkflow(ctx, path, loadOptions{params: params, print: printer(live)})
+	w, err := loadWorkflow(ctx, path, loadOptions{params: params, typedHere: true, print: printer(live)})
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (r *running) real(f runFlags) (run.Measurer, error) {
 		work = r.work.Path
 	}
 	return measure.NewReal(measure.RealOptions{
-		Root: r.w.root, Exe: exe, Work: work, Keep: f.keep != "", Proc: f.proc, Sys: f.sys, RAPL: f.rapl, StateDir: state, SessionID: r.rs.ID, Owner: r.owner, Workflow: r.w.label, Wait: f.wait,
+		Root: r.w.root, Paths: r.w.env.Paths(), Exe: exe, Work: work, Keep: f.keep != "", Proc: f.proc, Sys: f.sys, RAPL: f.rapl, StateDir: state, SessionID: r.rs.ID, Owner: r.owner, Workflow: r.w.label, Wait: f.wait,
 		OnWait: func(words string) { r.live.Event(record.Event{Kind: "warning", Text: words}) },
 	})
 }

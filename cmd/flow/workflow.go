@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -33,9 +34,10 @@ type workflow struct {
 
 // loadOptions say how a file is loaded.
 type loadOptions struct {
-	params   map[string]string // name to value as typed
-	standIns bool
-	print    func(pos diag.Pos, msg string)
+	params    map[string]string // name to value as typed
+	typedHere bool              // params were typed now, in the current folder; else they are those of a record
+	standIns  bool
+	print     func(pos diag.Pos, msg string)
 }
 
 // loadWorkflow runs the top level of a file, which only declares.
@@ -61,6 +63,9 @@ func loadWorkflow(ctx context.Context, path string, o loadOptions) (*workflow, e
 	for k, v := range o.params {
 		w.env.Params[k] = v
 	}
+	if o.typedHere {
+		w.env.Located = w.located
+	}
 	w.env.Attach(w.loader)
 	if w.globals, err = w.loader.Load(ctx, w.label); err != nil {
 		if len(o.params) > 0 && !o.standIns {
@@ -77,6 +82,46 @@ func loadWorkflow(ctx context.Context, path string, o loadOptions) (*workflow, e
 		return nil, &unknownParamError{err}
 	}
 	return w, nil
+}
+
+// located is a path that was typed: of the current folder where it is there, else of the workflow's. It is
+// kept as seen from the workflow's folder, so that a resume from another folder means the same file.
+func (w *workflow) located(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil || abs == filepath.Join(w.root, path) {
+		return path
+	}
+	if _, err := os.Stat(abs); err != nil {
+		return path
+	}
+	if rel, err := filepath.Rel(w.root, abs); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return abs
+}
+
+// missingPaths are the parameters that are paths and name nothing: neither a file nor a program.
+func (w *workflow) missingPaths() (out []string) {
+	for _, p := range w.env.Declared() {
+		var path string
+		if p.Type != "path" || p.StandIn || json.Unmarshal([]byte(p.Value), &path) != nil || path == "" {
+			continue
+		}
+		if _, err := exec.LookPath(path); err == nil && !strings.ContainsRune(path, filepath.Separator) {
+			continue
+		}
+		abs := path
+		if !filepath.IsAbs(path) {
+			abs = filepath.Join(w.root, path)
+		}
+		if _, err := os.Stat(abs); errors.Is(err, fs.ErrNotExist) {
+			out = append(out, fmt.Sprintf("parameter %s: there is no %s", p.Name, abs))
+		}
+	}
+	return out
 }
 
 // unknownParamError is a --set of a name that no param declares.

@@ -27,6 +27,7 @@ import (
 // RealOptions is what the measurer of this machine needs.
 type RealOptions struct {
 	Root      string        // the workflow's folder: relative files are below it
+	Paths     []string      // values of parameters that are paths: relative to Root, where there is such a file
 	Exe       string        // flow itself: the supervisor, and {flow}
 	Work      string        // folder in which every arm gets one of its own
 	Keep      bool          // leave the arms' folders when they are recorded
@@ -215,7 +216,7 @@ func (r *rig) Launch(ctx context.Context, e plan.Engine) (plan.Process, error) {
 		return nil, err
 	}
 	o := engine.Options{Supervisor: []string{r.m.o.Exe, "supervise"}, Now: machine.Monotonic, Allow: r.m.o.Allow, Owner: r.m.o.Owner}
-	ep, err := r.bound(ctx, o, engine.Launch{Engine: e, Command: c, Vars: vars, Out: r.out, Root: r.m.o.Root})
+	ep, err := r.bound(ctx, o, engine.Launch{Engine: e, Command: c, Vars: vars, Out: r.out, Root: r.m.o.Root, Paths: r.m.o.Paths})
 	if err != nil {
 		return nil, launchError(err)
 	}

@@ -223,7 +223,7 @@ func (s *Session) fixOfLaunch(a *record.Arm) string {
 	if s.launchFix != "" {
 		return s.launchFix
 	}
-	return "run the command by hand, and see `flow show " + a.ID + "`"
+	return "run the command by hand in an empty folder, as flow does (a file of the workflow's is a param of type \"path\", or cwd = says where), and see `flow show " + a.ID + "`"
 }
 
 // brokenRequest says why an arm whose measured requests did not all succeed does not count.
