@@ -178,16 +178,28 @@ func (d *DB) queryError(ctx context.Context, conn *sql.Conn, query string, err e
 		msg = trailingCode.ReplaceAllString(msg, "")
 	}
 	if m := missingTable.FindStringSubmatch(msg); m != nil {
-		return queryAt(query, place(query, m[1]), "no such view: "+m[1], "use one of "+strings.Join(d.views(ctx, conn), ", "))
+		views := d.views(ctx, conn)
+		fix := "use one of " + strings.Join(views, ", ")
+		if near := diag.Nearest(m[1], views); near != "" {
+			fix = "did you mean " + near + "? or " + fix
+		}
+		return queryAt(query, place(query, m[1]), "no such view: "+m[1], fix)
 	}
 	if m := nearToken.FindStringSubmatch(msg); m != nil {
-		return queryAt(query, syntaxPlace(ctx, conn, query, m[1]), msg, syntaxFix)
+		fix := syntaxFix
+		if plural := strings.ToLower(m[1]) + "s"; slices.Contains(d.views(ctx, conn), plural) {
+			fix = "did you mean the view " + plural + "? " + m[1] + " is a word of SQL; or " + syntaxFix
+		}
+		return queryAt(query, syntaxPlace(ctx, conn, query, m[1]), msg, fix)
 	}
 	if m := missingThing.FindStringSubmatch(msg); m != nil {
 		fix := ""
 		switch {
 		case strings.HasPrefix(msg, "no such column"):
 			fix = columnsFix(ctx, conn, query)
+			if i := slices.IndexFunc(tokens(query), func(t token) bool { return t.text == `"`+m[1]+`"` }); i >= 0 {
+				fix = strings.TrimSuffix("a text stands in single quotes: '"+m[1]+"'\n"+fix, "\n")
+			}
 		case strings.HasPrefix(msg, "no such function"):
 			fix = functionFix(m[1])
 		case strings.HasPrefix(msg, "ambiguous column"):
@@ -214,6 +226,27 @@ func functionFix(name string) string {
 		return "SQLite has no standard deviation: sqrt((sum(x*x) - sum(x)*sum(x)/count(x)) / (count(x) - 1.0))"
 	}
 	return "SQLite has avg, sum, total, min, max, count, group_concat, round, abs, sqrt, coalesce, substr, replace, printf, json_extract and more; flow doc sql has examples"
+}
+
+// QuotedNames are the words in double quotes that a query compares something with. In SQL they are names of
+// columns: verdict = "better" compares the verdict with the column better, and finds nothing.
+func QuotedNames(query string) []string {
+	var out []string
+	toks := tokens(query)
+	for i, t := range toks {
+		if i == 0 || t.kind != 'w' || t.text[0] != '"' || i+1 < len(toks) && toks[i+1].text == "." {
+			continue
+		}
+		before := toks[i-1]
+		compared := before.kind == 'o' && strings.ContainsAny(before.text, "=<>") || before.kind == 'w' && slices.Contains([]string{"like", "glob", "is"}, strings.ToLower(before.text))
+		for j := i - 1; !compared && j > 0 && (toks[j].text == "," || toks[j].text == "(" || toks[j].kind == 's' || toks[j].kind == 'n' || toks[j].text[0] == '"'); j-- {
+			compared = toks[j].text == "(" && strings.EqualFold(toks[j-1].text, "in")
+		}
+		if compared && !slices.Contains(out, t.name()) {
+			out = append(out, t.name())
+		}
+	}
+	return out
 }
 
 // place is where a name, qualified or not, first stands in a query; -1 when it does not.

@@ -245,10 +245,29 @@ func TestQueryParameters(t *testing.T) {
 	}
 }
 
+// A word in double quotes is a name: where it is compared with, a text was most likely meant.
+func TestQuotedNames(t *testing.T) {
+	for query, want := range map[string]string{
+		`select name from groups where verdict = "better"`:                     "better",
+		`select name from groups where verdict <> "better" or "worse"<=lever`:  "better",
+		`select name from groups where verdict in ('x', "better", "worse")`:    "better worse",
+		`select name from groups where verdict like "better" order by "name"`:  "better",
+		`select "better", "g"."name" from groups "g" group by "better"`:        "",
+		`select 1 from groups g where name = "g"."lever"`:                      "",
+		`select count("better") from groups where verdict = 'better' -- = "x"`: "",
+	} {
+		if got := strings.Join(QuotedNames(query), " "); got != want {
+			t.Errorf("%s: got %q, want %q", query, got, want)
+		}
+	}
+}
+
 func TestQueryErrors(t *testing.T) {
 	d, ctx := open(t), context.Background()
 	for _, c := range []struct{ sql, pos, want, fix string }{
-		{"select * from armz", "sql:1:15", "no such view: armz", "use one of flow_schema, sessions, groups, arms"},
+		{"select * from armz", "sql:1:15", "no such view: armz", "did you mean arms? or use one of flow_schema, sessions, groups, arms"},
+		{"select * from nothinglikeit", "sql:1:15", "no such view: nothinglikeit", "use one of flow_schema, sessions, groups, arms"},
+		{"select * from group", "sql:1:15", `near "group": syntax error`, "did you mean the view groups? group is a word of SQL"},
 		{"select nam\nfrom groups g", "sql:1:8", "no such column: nam", "groups has id, session_id, position, name"},
 		{"select g.nam, '\n',\n  g.nam from groups g", "sql:1:10", "no such column: g.nam", "groups has id"},
 		{"select 'from', 1 from groups\nwhere from", "sql:2:7", `near "from": syntax error`, ""},
@@ -259,7 +278,7 @@ func TestQueryErrors(t *testing.T) {
 		{"select nosuch(1)", "sql:1:8", "no such function: nosuch", ""},
 		{"select abs()", "sql:1:8", "wrong number of arguments", ""},
 		{"select id from groups g join arms a on 1", "sql:1:8", "ambiguous column name: id", ""},
-		{`select * from sessions where id = "last"`, "sql:1:35", "no such column: \"last\"", "sessions has id"},
+		{`select * from sessions where id = "last"`, "sql:1:35", "no such column: \"last\"", "a text stands in single quotes: 'last'\nsessions has id"},
 		{"", "", "got no SQL", "select"},
 		{" -- nothing\n ;", "", "got no SQL", ""},
 		{"select 1; select 2", "sql:1:9", "more than one statement", ""},

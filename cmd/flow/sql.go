@@ -97,6 +97,9 @@ func askSQL(ctx context.Context, a *app, query string, limit int, timeout time.D
 	if err := write(a.stdout, t); err != nil {
 		return err
 	}
+	for _, name := range db.QuotedNames(query) {
+		fmt.Fprintf(a.stderr, "flow: warning: \"%s\" in double quotes is the column of that name; the text is '%s', in single quotes\n", name, strings.ReplaceAll(name, "'", "''"))
+	}
 	if more {
 		fmt.Fprintf(a.stderr, "flow: only the first %d rows; --limit 0 gives all\n", limit)
 	}
