@@ -20,12 +20,10 @@ func main() {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	go func() {
-		s := <-signals
-		cancel(errSignal{s})
-		// The second ends at once. The supervisors see their pipes close and end every engine.
-		<-signals
+	go watchSignals(signals, together, func(s os.Signal) { cancel(errSignal{s}) }, func() {
+		// The supervisors see their pipes close and end every engine.
+		_, _ = os.Stderr.WriteString("flow: ended at once by a second signal; flow status names what can go on with flow resume\n")
 		os.Exit(4)
-	}()
+	})
 	os.Exit(main1(ctx, newApp(os.Stdin, os.Stdout, os.Stderr), os.Args[1:]))
 }

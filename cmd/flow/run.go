@@ -304,6 +304,11 @@ func (r *running) act(ctx context.Context) error {
 	r.live.Event(record.Event{Kind: "session.start", Text: r.rs.ID, WallNS: r.clock.Wall()})
 	ctx, stop := script.WatchMemory(ctx, mostMemory(r.rs.Machine), memoryPace)
 	defer stop()
+	defer context.AfterFunc(ctx, func() {
+		if signal := (errSignal{}); errors.As(context.Cause(ctx), &signal) {
+			r.live.Event(record.Event{Kind: "note", Text: signal.Error() + ": ending the running arm; a second one ends flow at once"})
+		}
+	})()
 	return r.w.act(owner.With(ctx, r.owner), session{r.session})
 }
 

@@ -32,6 +32,7 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"port-free":    portFree,
 	"session-id":   sessionID,
 	"signal":       sendSignal,
+	"insist":       insist,
 	"tmpfs":        tmpfs,
 	"until":        until,
 }
@@ -148,6 +149,25 @@ func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: signal INT|TERM|KILL|HUP NAME")
 	}
 	ts.Check(theBegun(ts, args[1]).cmd.Process.Signal(known[args[0]]))
+}
+
+// insist sends a signal again and again until what was begun ends: insist INT NAME.
+func insist(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 || args[0] != "INT" {
+		ts.Fatalf("usage: insist INT NAME")
+	}
+	b := theBegun(ts, args[1])
+	if !poll(patience, func() bool {
+		select {
+		case <-b.done:
+			return true
+		default:
+			_ = b.cmd.Process.Signal(os.Interrupt) // it may have ended just now
+			return false
+		}
+	}) {
+		ts.Fatalf("%s did not end within %s", args[1], patience)
+	}
 }
 
 // until waits until a file holds a pattern: until one.err 'arm A2'.
