@@ -211,13 +211,13 @@ func checkOf(l *script.Loader, g plan.Gate, fn starlark.Callable) plan.Check {
 	}
 }
 
-// armWhat names what is judged: gate "x" on arm 3 (B) of group "g".
+// armWhat names what is judged: gate "x" on arm B4 of group "g".
 func armWhat(kind, name string, a *record.Arm) string {
 	s := fmt.Sprintf("%s %q", kind, name)
 	if a == nil {
 		return s
 	}
-	s += fmt.Sprintf(" on arm %d (%s)", a.Seq, a.Label)
+	s += " on arm " + record.ArmName(a.Label, a.Seq)
 	if a.Group != nil && a.Group.Name != "" {
 		s += fmt.Sprintf(" of group %q", a.Group.Name)
 	}

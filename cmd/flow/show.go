@@ -132,8 +132,12 @@ func (s *shower) session(id string) error {
 	if ses.Resumed > 0 {
 		state += fmt.Sprintf(", resumed %d×", ses.Resumed)
 	}
+	took := lasted(ses.WallStartNS, ses.WallEndNS)
+	if took != "" && ses.Resumed > 0 {
+		took += " with the time between"
+	}
 	s.line("session %s  %s  %s", ses.ID, ses.Workflow, state)
-	s.para("started %s%s on %s", when(ses.WallStartNS), lasted(ses.WallStartNS, ses.WallEndNS), machineText(ses.Machine))
+	s.para("started %s%s on %s", when(ses.WallStartNS), took, machineText(ses.Machine))
 	if ses.Measurer != record.MeasurerReal {
 		s.para("%s: nothing here was measured on a real engine %s", ses.Measurer, ses.Simulate)
 	}
@@ -202,7 +206,11 @@ func (s *shower) group(id string) error {
 	}
 	s.para("%s of session %s, %s, at most %d blocks", g.Role, s.d.Short(s.ctx, g.SessionID), order, g.Cap)
 	s.para("judged by %s (%s is better), smallest effect that counts %s", g.Primary, g.Better, pctText(g.MinEffect))
-	s.para("started %s%s%s", when(g.WallStartNS), lasted(g.WallStartNS, g.WallEndNS), at(g.Pos))
+	took := ""
+	if ns := record.TookNS(g.Arms); ns != nil && g.WallEndNS != nil {
+		took = ", its arms took " + seconds(*ns)
+	}
+	s.para("started %s%s%s", when(g.WallStartNS), took, at(g.Pos))
 	if g.Reason != "" {
 		s.para("why: %s", g.Reason)
 	}
@@ -264,11 +272,11 @@ func (s *shower) groupArms(g *record.Group) {
 		last = a.Reason
 		block := "–"
 		if a.Block >= 0 {
-			block = strconv.Itoa(a.Block)
+			block = strconv.Itoa(a.Block + 1)
 		}
 		attempt := ""
 		if a.Attempt > 0 {
-			attempt = strconv.Itoa(a.Attempt)
+			attempt = strconv.Itoa(a.Attempt + 1)
 		}
 		purpose := a.Purpose
 		if purpose == "measured" {
@@ -328,7 +336,11 @@ func (s *shower) arm(id string) error {
 	if a.Reason != "" {
 		s.para("why: %s", a.Reason)
 	}
-	s.para("of group %s, block %d slot %d attempt %d, %s", s.d.Short(s.ctx, a.GroupID), a.Block, a.Slot, a.Attempt, a.Purpose)
+	where := ""
+	if a.Block >= 0 { // counted from 1 in words, as everywhere; columns of SQL and CSV count from 0
+		where = fmt.Sprintf("block %d slot %d attempt %d, ", a.Block+1, a.Slot+1, a.Attempt+1)
+	}
+	s.para("of group %s, %s%s", s.d.Short(s.ctx, a.GroupID), where, a.Purpose)
 	s.para("started %s, took %s, of it flow's own %s", when(a.WallStartNS), seconds(a.MonoEndNS-a.MonoStartNS), seconds(a.OverheadNS))
 	for _, n := range a.Neighbours {
 		s.para("neighbour: %s", n)

@@ -150,7 +150,7 @@ func TestShowCommand(t *testing.T) {
 	}{
 		{"last", []string{"session " + oneSession, "stopped, exit 4", "bench, RTX", "tokens = 200", "screen flash-attn", "better", "+9.45 % [+8.00, +11.00]", "100.5 → 110", "3 ok, 1 invalid", "flow resume 0192f0c4-77aa"}},
 		{"0192f0c4-77ab", []string{"group " + oneGroup, "screen.star:9:5", "A (control)", "arg -fa on", "swap grew", "A1   0192f0c4-77b0", "B3", "gates that did not pass", "12 MiB", "comparisons", "B / A", "1 / 2"}},
-		{arm, []string{"arm " + arm, "invalid", "llama-server -fa on", "pid 77, ready after 1s", "decode_tok_s", "112", "not measured", "no meter", "no_swap_growth", "flash_attn", "measure", "the last 20 of 31 lines", "flash_attn = enabled", "B3, side B", "and 1 by the definitions of other tools"}},
+		{arm, []string{"arm " + arm, "invalid", "llama-server -fa on", "pid 77, ready after 1s", "decode_tok_s", "112", "not measured", "no meter", "no_swap_growth", "flash_attn", "measure", "the last 20 of 31 lines", "flash_attn = enabled", "B3, side B", "block 1 slot 3 attempt 1, measured", "and 1 by the definitions of other tools"}},
 	} {
 		code, out, err := flowCommand(t, path, "", "show", c.id)
 		if code != 0 || err != "" {

@@ -241,6 +241,19 @@ func ArmName(label string, seq int) string {
 	return label + strconv.Itoa(seq+1)
 }
 
+// TookNS is how long the arms of a group took together, which a time while the session was stopped between them does
+// not add to; nil when no arm ran.
+func TookNS(arms []*Arm) *int64 {
+	var sum int64
+	for _, a := range arms {
+		sum += max(0, a.MonoEndNS-a.MonoStartNS)
+	}
+	if sum == 0 {
+		return nil
+	}
+	return &sum
+}
+
 // Arm is one execution of one side: one fresh launch of the engine. The experimental unit.
 type Arm struct {
 	ID          string            `json:"id"`

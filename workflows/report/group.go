@@ -454,10 +454,11 @@ func armCount(g *record.Group) (ok, all int) {
 }
 
 func groupTime(g *record.Group) string {
-	if g.WallEndNS == nil || *g.WallEndNS < g.WallStartNS {
+	took := record.TookNS(g.Arms)
+	if took == nil || g.WallEndNS == nil {
 		return ""
 	}
-	return dur(time.Duration(*g.WallEndNS - g.WallStartNS))
+	return dur(time.Duration(*took))
 }
 
 // unitOf is the unit of a metric: what an arm recorded, else what the built-in of that name has.

@@ -34,7 +34,7 @@ func side(label, change string, control bool, levers ...string) record.Side {
 
 func arms(g *record.Group, labels string, disposition string) {
 	for i, l := range strings.Split(labels, "") {
-		g.Arms = append(g.Arms, &record.Arm{Label: l, Block: len(g.Arms) / 4, Slot: i % 4, Seq: len(g.Arms), Purpose: "measured", Disposition: disposition,
+		g.Arms = append(g.Arms, &record.Arm{Label: l, Block: len(g.Arms) / 4, Slot: i % 4, Seq: len(g.Arms), Purpose: "measured", Disposition: disposition, MonoStartNS: int64(i) * 20e9, MonoEndNS: int64(i)*20e9 + 14e9,
 			Metrics: []record.Metric{{Name: g.Primary, Unit: "tok/s"}}})
 	}
 }
@@ -44,7 +44,7 @@ func better() *record.Group {
 	g := &record.Group{
 		ID: "g1", Name: "ubatch-1024", Role: "screen", Primary: "decode_tok_s", Better: "higher", MinEffect: .01, Cap: 4, Control: "A",
 		Sides:   []record.Side{side("A", "", true), side("B", "arg -ub=1024", false, "ubatch-1024")},
-		Verdict: "better", Reason: "+2.08% [+1.88%, +2.28%]", Stopped: "decided()", WallStartNS: 1e9, WallEndNS: ptr(int64(113e9)),
+		Verdict: "better", Reason: "+2.08% [+1.88%, +2.28%]", Stopped: "decided()", WallStartNS: 1e9, WallEndNS: ptr(int64(3713e9)),
 		Comparisons: []record.Comparison{
 			{
 				Side: "B", Control: "A", Metric: "decode_tok_s", Verdict: "better", Reason: "+2.08% [+1.88%, +2.28%]", Estimate: est("quad", .0207679, .0187511, .0227926, 3, 2),

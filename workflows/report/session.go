@@ -26,6 +26,9 @@ func Session(w io.Writer, s *record.Session, groups []*record.Group, o Options) 
 	}
 	if s.WallEndNS != nil && *s.WallEndNS > s.WallStartNS {
 		head += ", " + dur(time.Duration(*s.WallEndNS-s.WallStartNS))
+		if s.Resumed > 0 {
+			head += fmt.Sprintf(" (resumed %d×, with the time between)", s.Resumed)
+		}
 	}
 	if s.Status != "" {
 		head += ", " + s.Status

@@ -66,7 +66,7 @@ func neighbourChange(first, a *record.Arm) string {
 	if slices.Equal(x, y) {
 		return ""
 	}
-	return fmt.Sprintf("a neighbour started or ended inside the block: %s beside arm %s%d, %s here", orNobody(x), first.Label, first.Slot+1, orNobody(y))
+	return fmt.Sprintf("a neighbour started or ended inside the block: %s beside arm %s, %s here", orNobody(x), record.ArmName(first.Label, first.Seq), orNobody(y))
 }
 
 func orNobody(x []string) string {

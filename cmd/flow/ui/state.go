@@ -72,8 +72,8 @@ func groupOf(e record.Event) *groupFacts {
 		return f
 	}
 	f.Verdict, f.Reason, f.Stopped = g.Verdict, g.Reason, g.Stopped
-	if g.WallEndNS != nil {
-		f.seconds = float64(*g.WallEndNS-g.WallStartNS) / 1e9
+	if took := record.TookNS(g.Arms); took != nil {
+		f.seconds = float64(*took) / 1e9
 	}
 	for _, c := range g.Comparisons {
 		if c.Cost {

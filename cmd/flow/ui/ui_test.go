@@ -76,7 +76,7 @@ ubatch-1024: arm B2, block 1: ok in 12.3s, decode_tok_s 104.2 tok/s
 ubatch-1024: arm B3, block 1: invalid in 12.3s, decode_tok_s 104 tok/s: gate no-swap-growth: swap grew by 12 MiB
 warning: ubatch-1024: two runs: an observed range, not an interval
 x.star:3:2: hello
-ubatch-1024: better, +4.25 % [+3.10, +5.41] decode_tok_s, 2 of 3 arms ok, 1m52s
+ubatch-1024: better, +4.25 % [+3.10, +5.41] decode_tok_s, 2 of 3 arms ok, 36.9s
 `
 	if got := err.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -254,7 +254,7 @@ func TestLiveView(t *testing.T) {
 	eventually(t, "the last verdict", func() bool { return strings.Contains(err.String(), "last: ubatch-1024: inconclusive") })
 	l.Close()
 	got := strings.Join(screen(t, err.String(), 100), "\n")
-	want := "ubatch-1024: arm B2, block 1: failed in 12.3s, decode_tok_s 0 tok/s: the engine died\nubatch-1024: inconclusive, 1 of 1 arm ok\n"
+	want := "ubatch-1024: arm B2, block 1: failed in 12.3s, decode_tok_s 0 tok/s: the engine died\nubatch-1024: inconclusive, 1 of 1 arm ok, 12.3s\n"
 	if got != want {
 		t.Errorf("left on the screen:\n%s\nwant\n%s", got, want)
 	}
