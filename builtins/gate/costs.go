@@ -159,6 +159,15 @@ func (v *verdict) weigh(g *record.Group) {
 	}
 }
 
+// against is what the costs have against a comparison, where they made its verdict another; else "".
+func against(g *record.Group, c *record.Comparison) string {
+	words, alone, ok := strings.Cut(c.Reason, "; "+g.Primary+" alone is ")
+	if verdict, _, _ := strings.Cut(alone, ":"); !ok || c.Cost || verdict == c.Verdict {
+		return ""
+	}
+	return words
+}
+
 // hasCase: the side is compared in that case of the primary metric.
 func (v *verdict) hasCase(side, cs string) bool {
 	return slices.ContainsFunc(v.comparisons, func(c record.Comparison) bool { return !c.Cost && c.Side == side && c.Case == cs })

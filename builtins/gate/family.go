@@ -32,12 +32,13 @@ type Member struct {
 	Group    string   `json:"group"`          // its name
 	What     string   `json:"what"`           // the levers that the side adds
 	Case     string   `json:"case,omitempty"` // "" when the cases are one finding
-	Verdict  string   `json:"verdict"`        // of the comparison alone
+	Verdict  string   `json:"verdict"`        // of the comparison, its costs included
+	Cost     string   `json:"cost,omitempty"` // the costs that made its verdict another than that of the effect, in words
 	Effect   float64  `json:"effect"`         // ratio minus one, as measured
 	P        float64  `json:"p"`              // two-sided, with the price of the group's looks
 	E        float64  `json:"e"`              // e-value: of the group's always-valid rule, else what P is worth
 	Adjusted float64  `json:"adjusted"`       // BH's or Holm's p; of e-BH the reciprocal of E
-	Passes   bool     `json:"passes"`         // in the family
+	Passes   bool     `json:"passes"`         // in the family, and no cost speaks against it
 	Shrunk   *float64 `json:"shrunk,omitempty"`
 	Promised *float64 `json:"promised,omitempty"` // of a claim: the product of what the screens measured of its levers
 	Expected *float64 `json:"expected,omitempty"` // the same after shrinkage
@@ -106,7 +107,7 @@ func members(g *record.Group) []Member {
 			if !ok {
 				continue
 			}
-			m := Member{Group: g.Name, What: strings.Join(names, " + "), Case: c.Case, Verdict: c.Verdict,
+			m := Member{Group: g.Name, What: strings.Join(names, " + "), Case: c.Case, Verdict: c.Verdict, Cost: against(g, c),
 				Effect: c.Estimate.Effect, P: math.Max(p, math.SmallestNonzeroFloat64), E: e, log: c.Estimate.Log, hashes: hashes}
 			if c.Estimate.SE != nil {
 				m.se, m.df = *c.Estimate.SE, c.Estimate.DF
@@ -126,6 +127,11 @@ func members(g *record.Group) []Member {
 				worst.Verdict = g.Verdict
 			} else {
 				worst.Verdict, _ = joinCases(g.CaseRule, comparisonsOf(g, s.Label))
+			}
+			for _, m := range side { // the cost of any case is the finding's
+				if worst.Cost == "" && m.Cost != "" {
+					worst.Cost = m.Cost + caseWords(m.Case)
+				}
 			}
 			side = []Member{worst}
 		}
@@ -253,6 +259,9 @@ func (r *FamilyReport) screens(anytime bool) {
 			ms[i].Adjusted, ms[i].Passes = q, q <= r.Rate
 		}
 	}
+	for i := range ms {
+		ms[i].Passes = ms[i].Passes && ms[i].Cost == ""
+	}
 	if s, ok := stats.Shrink(x, v); ok && slices.Min(v) > 0 {
 		for i := range ms {
 			if e, ok := stats.Ratio(s.Mean[i]); ok {
@@ -277,7 +286,7 @@ func (r *FamilyReport) claims() {
 	}
 	for i, q := range stats.Holm(p) {
 		m := &r.Claims[i]
-		m.Adjusted, m.Passes = q, q <= r.Rate
+		m.Adjusted, m.Passes = q, q <= r.Rate && m.Cost == ""
 		promised, shrunk, have, all := 0.0, 0.0, 0, true
 		var parts []stats.Estimate
 		for _, h := range m.hashes {
@@ -361,6 +370,8 @@ func (r FamilyReport) Lines() []string {
 			switch {
 			case m.Passes:
 				state = "stands"
+			case m.Cost != "" && (m.Adjusted <= r.Rate || m.Verdict == record.Worse):
+				state = m.Verdict + " for its costs (" + m.Cost + "), whatever the effect alone shows"
 			case m.Verdict == record.Better || m.Verdict == record.Worse:
 				state = "does not stand among " + fmt.Sprint(n) + ", although " + m.Verdict + " by itself"
 			default:
@@ -392,10 +403,13 @@ func (r FamilyReport) Lines() []string {
 		}
 		if len(r.Claims) > 1 {
 			state := "stands"
-			if !m.Passes {
+			if !m.Passes && m.Cost == "" || m.Adjusted > r.Rate {
 				state = "does not stand"
 			}
 			w += fmt.Sprintf("; %s among %d claims (Holm p %.2g)", state, len(r.Claims), m.Adjusted)
+		}
+		if m.Cost != "" {
+			w += fmt.Sprintf("; %s all the same, for its costs (%s)", m.Verdict, m.Cost)
 		}
 		out = append(out, w)
 	}

@@ -112,6 +112,34 @@ func TestFamilyAlarmAndClaims(t *testing.T) {
 	}
 }
 
+// The family reads the verdict that the costs are part of: an effect that is paid for with too much does not stand.
+func TestFamilyReadsCosts(t *testing.T) {
+	dear := func(role string, log float64) *record.Group {
+		g := screened("dear", role, log, .003)
+		g.Costs = map[string]float64{"ttft_ms": .05}
+		v := verdict{comparisons: g.Comparisons, held: []heldCost{{side: "B", shown: true, words: "cost ttft_ms is +9.00 %, beyond its limit +5.00 %"}}}
+		v.comparisons[0].Reason = "+6.18 %"
+		v.weigh(g)
+		v.join(g)
+		g.Comparisons, g.Verdict, g.Reason = v.comparisons, v.verdict, v.reason
+		return g
+	}
+	for _, log := range []float64{.06, 0, -.06} {
+		r := Family([]*record.Group{dear(record.RoleScreen, log), screened("good", record.RoleScreen, .05, .003), dear(record.RoleQualification, .06), screened("good", record.RoleQualification, .05, .003)})
+		m := find(t, r.Screens, "dear")
+		if m.Verdict != record.Worse || m.Passes != (log < 0) || !find(t, r.Screens, "good").Passes || r.Claims[0].Passes || !r.Claims[1].Passes {
+			t.Errorf("log %g: got %+v and %+v", log, m, r.Claims)
+		}
+		text := strings.Join(r.Lines(), "\n")
+		if got := strings.Contains(text, "worse for its costs (cost ttft_ms is +9.00 %, beyond its limit +5.00 %)"); got != (log >= 0) {
+			t.Errorf("log %g: costs are told: %v, in\n%s", log, got, text)
+		}
+		if !strings.Contains(text, "worse all the same, for its costs (cost ttft_ms") {
+			t.Errorf("a claim that its costs speak against stands in\n%s", text)
+		}
+	}
+}
+
 // The cases of a side are one finding under all and worst, and each its own under each.
 func TestFamilyCases(t *testing.T) {
 	g := screened("x", record.RoleScreen, .05, .003)

@@ -436,3 +436,22 @@ func TestCostBeyondIsNotShown(t *testing.T) {
 		t.Error("shown without an interval")
 	}
 }
+
+// A row of a session whose verdict comes from a cost says so: "worse +6.2 %" would be a riddle.
+func TestSessionRowSaysCost(t *testing.T) {
+	low, high := .05, .075
+	c := record.Comparison{Side: "B", Control: "A", Metric: "m", Verdict: record.Worse, Reason: "cost ttft_ms is +9.00 %, beyond its limit +5.00 %; m alone is better: +6.20 %",
+		Estimate: &record.Estimate{Method: "quad", Effect: .062, Low: &low, High: &high, Level: .95, Blocks: 2}}
+	g := &record.Group{Name: "screen gamma", Role: record.RoleScreen, Control: "A", Primary: "m", Better: "higher", Verdict: record.Worse, Reason: c.Reason,
+		Sides: []record.Side{{Label: "A", Control: true}, {Label: "B"}}, Comparisons: []record.Comparison{c}}
+	for alone, want := range map[string]bool{"better": true, "worse": false} {
+		g.Comparisons[0].Reason = strings.Replace(c.Reason, "alone is better", "alone is "+alone, 1)
+		var b strings.Builder
+		if err := Session(&b, &record.Session{ID: "s"}, []*record.Group{g}, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), "worse (cost)") && strings.Contains(b.String(), "screen gamma: cost ttft_ms is +9.00 %, beyond its limit"); got != want {
+			t.Errorf("alone %s: got %v, want %v in\n%s", alone, got, want, b.String())
+		}
+	}
+}

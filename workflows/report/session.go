@@ -163,8 +163,21 @@ func (p *page) rows(g *record.Group, add func(name, change string, cells ...stri
 				name = strings.TrimSpace(change + " " + c.Case) // which lever says more than the beginning of a list
 			}
 		}
+		if cost := against(g, c); cost != "" { // a gain that is worse would be a riddle
+			verdict += " (cost)"
+			marks += p.note(name + ": " + cost)
+		}
 		add(name, changeOf(g, c.Side), p.sign(orDash(verdict)), p.sign(e.value), p.sign(e.interval), arms, time, marks)
 	}
+}
+
+// against is the costs that made a verdict another than that of the effect alone, in the words of its reason.
+func against(g *record.Group, c *record.Comparison) string {
+	words, alone, ok := strings.Cut(c.Reason, "; "+g.Primary+" alone is ")
+	if verdict, _, _ := strings.Cut(alone, ":"); !ok || verdict == c.Verdict {
+		return ""
+	}
+	return words
 }
 
 // ofNoise says whether a warning only tells whose noise was borrowed: that stands in the group's own block.
