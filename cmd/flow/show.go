@@ -214,6 +214,9 @@ func (s *shower) group(id string) error {
 	if g.Reason != "" {
 		s.para("why: %s", g.Reason)
 	}
+	for _, l := range report.Died(g) {
+		s.para("  %s", l)
+	}
 	if g.Stopped != "" {
 		s.para("%s", report.EndedBy(g.Stopped))
 	}
@@ -406,7 +409,7 @@ func (s *shower) arm(id string) error {
 
 func (s *shower) process(a *record.Arm) {
 	p := a.Process
-	s.line("  %s", cellText(strings.Join(p.Argv, " ")))
+	s.line("  %s", cellText(report.Shell(p.Argv)))
 	ended := ""
 	if p.ExitCode != nil {
 		ended = fmt.Sprintf(", exit code %d", *p.ExitCode)

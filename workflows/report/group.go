@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -413,6 +414,50 @@ func (p *page) arms(g *record.Group) {
 		}
 		p.wrapped(4, p.sign(fmt.Sprintf("%s %s: ", strings.Join(names, "; "), e.disposition)), p.sign(why))
 	}
+	for _, l := range Died(g) {
+		p.wrapped(4, "", p.sign(l))
+	}
+}
+
+// maxLog is how many lines of an engine's log say why a side cannot run.
+const maxLog = 8
+
+// Died is why a side cannot run, in the words of its engine: the command and the last lines of its log. nil when no
+// side is infeasible, or when nothing was launched.
+func Died(g *record.Group) []string {
+	i := slices.IndexFunc(g.Arms, func(a *record.Arm) bool { return a.Disposition == record.Infeasible && a.Process != nil })
+	if i < 0 {
+		return nil
+	}
+	a := g.Arms[i]
+	var out []string
+	if len(a.Process.Argv) > 0 {
+		out = append(out, record.ArmName(a.Label, a.Seq)+" ran: "+oneLine(Shell(a.Process.Argv)))
+	}
+	var log []string
+	for _, l := range strings.Split(a.Process.LogTail, "\n") {
+		if l = oneLine(strings.ToValidUTF8(l, "?")); l != "" {
+			log = append(log, l)
+		}
+	}
+	if len(log) == 0 {
+		return out
+	}
+	return append(append(out, "last lines of its log:"), log[max(0, len(log)-maxLog):]...)
+}
+
+// Shell is a command as a shell takes it.
+func Shell(argv []string) string {
+	words := make([]string, len(argv))
+	for i, w := range argv {
+		words[i] = w
+		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_@%+=:,./-", r))
+		}) || i == 0 && strings.Contains(w, "=") {
+			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // EndedBy says what ended a group: a stop by its name, or what happened in words.

@@ -92,7 +92,8 @@ func invalid() *record.Group {
 		Name: "mlock", Role: "screen", Primary: "decode_tok_s", Better: "higher", Cap: 2, Control: "A", Verdict: "infeasible",
 		Sides:  []record.Side{side("A", "", true), side("B", "arg --mlock=", false, "mlock")},
 		Reason: "side B cannot run: engine llama exited with 1 before it was ready: error: invalid argument: --mlock",
-		Arms:   []*record.Arm{{Label: "B", Purpose: "measured", Disposition: "infeasible", Reason: "exited with 1 before it was ready"}},
+		Arms: []*record.Arm{{Label: "B", Purpose: "measured", Disposition: "infeasible", Reason: "exited with 1 before it was ready",
+			Process: &record.Process{Argv: []string{"llama", "--mlock", "-p", "it's a test"}, LogTail: "loading\n\x1b[31merror:\xff invalid argument: --mlock\n"}}},
 	}
 }
 
@@ -452,6 +453,23 @@ func TestSessionRowSaysCost(t *testing.T) {
 		}
 		if got := strings.Contains(b.String(), "worse (cost)") && strings.Contains(b.String(), "screen gamma: cost ttft_ms is +9.00 %, beyond its limit"); got != want {
 			t.Errorf("alone %s: got %v, want %v in\n%s", alone, got, want, b.String())
+		}
+	}
+}
+
+// TestShell: what is shown can be pasted.
+func TestShell(t *testing.T) {
+	for _, tc := range []struct {
+		argv []string
+		want string
+	}{
+		{[]string{"llama-server", "-m", "/models/a.gguf", "--port", "8080"}, "llama-server -m /models/a.gguf --port 8080"},
+		{[]string{"sh", "-c", "cat need.txt && echo $HOME"}, "sh -c 'cat need.txt && echo $HOME'"},
+		{[]string{"echo", "it's", "", "a*", "über"}, `echo 'it'\''s' '' 'a*' 'über'`},
+		{[]string{"A=1", "B=2"}, "'A=1' B=2"},
+	} {
+		if got := Shell(tc.argv); got != tc.want {
+			t.Errorf("%q: got %s, want %s", tc.argv, got, tc.want)
 		}
 	}
 }
