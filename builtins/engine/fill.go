@@ -21,6 +21,17 @@ func Placeholders() []string {
 
 // fill replaces the placeholders of text.
 func fill(text string, vars map[string]string) (string, error) {
+	return replace(text, func(name string) (string, error) {
+		v, known := vars[name]
+		if !known {
+			return "", unknownPlaceholder(name, text, vars)
+		}
+		return v, nil
+	})
+}
+
+// replace puts a value in the place of each placeholder.
+func replace(text string, value func(name string) (string, error)) (string, error) {
 	if !strings.Contains(text, "{") {
 		return text, nil
 	}
@@ -48,14 +59,25 @@ func fill(text string, vars map[string]string) (string, error) {
 			i++
 			continue
 		}
-		v, known := vars[name]
-		if !known {
-			return "", unknownPlaceholder(name, text, vars)
+		v, err := value(name)
+		if err != nil {
+			return "", err
 		}
 		b.WriteString(v)
 		i += len(name) + 2
 	}
 	return b.String(), nil
+}
+
+// Unknown is the first placeholder of text that no launch has a value for, "" when there is none.
+func Unknown(text string) (unknown string) {
+	_, _ = replace(text, func(name string) (string, error) {
+		if unknown == "" && !slices.Contains(Placeholders(), name) {
+			unknown = name
+		}
+		return "", nil
+	})
+	return unknown
 }
 
 // placeholder is the name when text begins with {name}.

@@ -306,3 +306,13 @@ func TestClip(t *testing.T) {
 		}
 	}
 }
+
+func TestUnknownPlaceholder(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain": "", "{port}": "", "{out}/{outt}": "outt", `{"a": {"x": {port}}}`: "", "{{mine}}": "", "{{mine}} {other}": "other", "{Port}": "",
+	} {
+		if got := Unknown(text); got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}

@@ -11,9 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flow/db"
 	"flow/starlark/diag"
 	"flow/starlark/script"
 	"flow/workflows/measure"
+	"flow/workflows/plan"
 	"flow/workflows/record"
 	"flow/workflows/run"
 )
@@ -127,6 +129,7 @@ func check(ctx context.Context, file string, params map[string]string) (c *check
 	c.Warnings = append(c.Warnings, w.missingPaths()...)
 	if _, ok := w.globals["main"]; !ok {
 		c.Library, c.OK = true, true
+		c.Warnings = append(c.Warnings, uncalled(w.globals)...)
 		return c, nil
 	}
 	// The walks are independent and touch nothing: globals are frozen. The first verdict's error is told.
@@ -164,9 +167,13 @@ func rehearse(ctx context.Context, w *workflow, verdict string) (*counting, erro
 	m := measure.NewSimulated(measure.Model{SD: .001}, record.Machine{ID: "check"}, func() int64 { return 0 })
 	mem := run.NewMemory()
 	counted := &counting{Memory: mem, here: &here{root: w.root}}
+	defer counted.close()
+	for _, p := range w.env.Declared() {
+		counted.here.params = append(counted.here.params, p.Name)
+	}
 	s := run.NewSession(run.Config{
 		Session: &record.Session{ID: "check", Measurer: record.MeasurerSimulated, Machine: m.On, Seed: 1},
-		Clock:   m.Clock(), Sleep: m.Sleep, Measurer: looking{m, counted.see}, Recorder: counted, Journal: mem, Force: verdict,
+		Clock:   m.Clock(), Sleep: m.Sleep, Measurer: looking{m, counted.see, counted.read}, Recorder: counted, Journal: mem, Force: verdict,
 	})
 	err := w.act(ctx, session{s})
 	return counted, err
@@ -177,6 +184,13 @@ type counting struct {
 	here         *here
 	groups, arms int
 	warnings     []string // of the groups as they are declared
+	asked        *db.DB   // an empty one; nil until a query is made
+}
+
+func (c *counting) close() {
+	if c.asked != nil {
+		_ = c.asked.Close()
+	}
 }
 
 func (c *counting) warn(words ...string) {
@@ -192,10 +206,19 @@ func (c *counting) see(t run.Task) error {
 	c.warn(c.here.needs(t)...)
 	c.warn(c.here.metrics(t.Group)...)
 	c.warn(limits(t.Group)...)
-	if t.Side.Workload != nil {
-		return c.here.prompts(*t.Side.Workload)
+	c.warn(simLevers(t)...)
+	c.warn(plan.Absent(t.Side.Engine, t.Side.Stack)...)
+	if err := c.here.placeholders(t); err != nil {
+		return err
 	}
-	return c.here.prompts(t.Group.Workload)
+	w := t.Group.WorkloadOf(t.Side)
+	c.warn(literalPrompts(w)...)
+	return c.here.prompts(w)
+}
+
+// read looks at what session.read and session.wait_until ask for.
+func (c *counting) read(sensors []string) {
+	c.warn(c.here.lacks("the session reads", sensors, false)...)
 }
 
 func (c *counting) BeginGroup(ctx context.Context, g *record.Group) error {

@@ -6,7 +6,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,29 +20,15 @@ import (
 	"flow/builtins/machine"
 	"flow/builtins/metric"
 	"flow/starlark/diag"
-	"flow/workflows/measure"
 	"flow/workflows/plan"
 	"flow/workflows/record"
 	"flow/workflows/run"
 )
 
-// looking is the simulated measurer, which shows each arm's task before it is invented.
-type looking struct {
-	*measure.Simulated
-	see func(run.Task) error
-}
-
-// Open looks, then opens.
-func (l looking) Open(ctx context.Context, t run.Task) (run.Rig, error) {
-	if err := l.see(t); err != nil {
-		return nil, err
-	}
-	return l.Simulated.Open(ctx, t)
-}
-
 // here is what is known of this machine, asked for once.
 type here struct {
 	root    string
+	params  []string // names of parameters: their stand-ins have braces
 	sensors []string // nil until somebody asks
 }
 
@@ -128,7 +113,12 @@ func (h *here) programs(g *record.Group) (out []string) {
 // needs are the sensors of an arm that this machine does not know. What a collector brings has names of its
 // own, so beside one only a near miss is told.
 func (h *here) needs(t run.Task) (out []string) {
-	for _, name := range t.Sensors {
+	return h.lacks(fmt.Sprintf("group %q needs", t.Group.Name), t.Sensors, len(t.Group.Collectors) > 0)
+}
+
+// lacks are the sensors of names that this machine does not know; others says that a collector brings more.
+func (h *here) lacks(who string, names []string, others bool) (out []string) {
+	for _, name := range names {
 		if h.sensors == nil {
 			h.sensors = sensorsHere()
 		}
@@ -136,12 +126,12 @@ func (h *here) needs(t run.Task) (out []string) {
 		if strings.Contains(name, "{") || slices.ContainsFunc(h.sensors, func(s string) bool { return s == name || star && strings.HasPrefix(s, prefix) }) {
 			continue
 		}
-		w := fmt.Sprintf("group %q needs sensor %s, which this machine does not have", t.Group.Name, name)
+		w := fmt.Sprintf("%s sensor %s, which this machine does not have", who, name)
 		near := diag.Nearest(name, h.sensors)
 		switch {
 		case near != "" && !star:
 			w += fmt.Sprintf(" (did you mean %s?)", near)
-		case len(t.Group.Collectors) > 0:
+		case others:
 			continue
 		default:
 			w += ": flow doctor --sensors lists them"

@@ -95,6 +95,36 @@ func (f flags) change(argv []string, l Lever) ([]string, error) {
 	return argv, nil
 }
 
+// Absent says which flags the levers of a stack remove that do not stand in the command: such a lever does less
+// than its name says.
+func Absent(e Engine, s Stack) (out []string) {
+	argv := append(slices.Clone(e.Command), e.Evidence...)
+	f := flagsOf(e, s)
+	for _, l := range s {
+		for _, w := range l.Without {
+			name, val, pair := strings.Cut(w, " ")
+			there := removePair(argv, f.names(name), strings.TrimSpace(val))
+			if !pair {
+				there = slices.DeleteFunc(slices.Clone(argv), func(tok string) bool { return isFlag(tok, f.names(name)) })
+			}
+			if len(there) == len(argv) {
+				out = append(out, fmt.Sprintf("lever %s removes %q, which does not stand in the command of engine %s", l.Name, w, e.Name))
+			}
+		}
+		for _, a := range l.Args {
+			if a.Remove && !slices.ContainsFunc(argv, func(tok string) bool { return isFlag(tok, f.names(a.Flag)) }) {
+				out = append(out, fmt.Sprintf("lever %s removes %q, which does not stand in the command of engine %s", l.Name, a.Flag, e.Name))
+			}
+		}
+		changed, err := f.change(argv, l)
+		if err != nil {
+			return out // refused elsewhere
+		}
+		argv = changed
+	}
+	return out
+}
+
 // isFlag reports whether a word of a command is one of the names, alone or joined to a value by "=".
 func isFlag(tok string, names []string) bool {
 	name, _, _ := strings.Cut(tok, "=")

@@ -384,3 +384,30 @@ func TestEngineCollectors(t *testing.T) {
 		t.Errorf("got %v, want the two told apart", err)
 	}
 }
+
+func TestAbsentFlags(t *testing.T) {
+	e := plan.Engine{Name: "srv", Command: []string{"srv", "-6", "-ot", "a"}, Bare: []string{"-6"}, Flags: map[string][]string{"-ot": {"--override"}}}
+	first := plan.Lever{Name: "first", Without: []string{"-6", "-ot a"}}
+	for _, c := range []struct {
+		name  string
+		stack plan.Stack
+		want  []string
+	}{
+		{"all stand there", plan.Stack{first}, nil},
+		{"by another name", plan.Stack{{Name: "l", Without: []string{"--override a"}}}, nil},
+		{"none stands there", plan.Stack{{Name: "l", Without: []string{"-7", "-ot b"}}}, []string{`"-7"`, `"-ot b"`}},
+		{"set to nothing", plan.Stack{{Name: "l", Args: []plan.Arg{{Flag: "-6", Remove: true}, {Flag: "-8", Remove: true}}}}, []string{`"-8"`}},
+		{"an earlier lever took it", plan.Stack{first, {Name: "l", Without: []string{"-6"}}}, []string{`"-6"`}},
+	} {
+		got := plan.Absent(e, c.stack)
+		if len(got) != len(c.want) {
+			t.Errorf("%s: got %q, want %d", c.name, got, len(c.want))
+			continue
+		}
+		for i, w := range c.want {
+			if !strings.Contains(got[i], "lever l removes "+w+",") {
+				t.Errorf("%s: got %q, want it to name %s", c.name, got[i], w)
+			}
+		}
+	}
+}

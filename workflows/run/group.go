@@ -83,6 +83,11 @@ func (s *Session) runGroup(ctx context.Context, pg *plan.Group, res *plan.Resolu
 		}
 	}
 	s.event(record.Event{Kind: "group.start", Group: r.g.Name, GroupID: r.g.ID, GroupOf: r.g})
+	for _, side := range pg.Sides {
+		for _, words := range plan.Absent(side.Engine, side.Stack) {
+			s.event(record.Event{Kind: "warning", Group: r.g.Name, GroupID: r.g.ID, Text: words})
+		}
+	}
 
 	if old == nil || len(old.Arms) == 0 {
 		err = s.release(ctx, r)
