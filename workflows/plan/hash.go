@@ -125,8 +125,9 @@ func (g *Group) Declared() (Hash, error) {
 
 // part is one hashed part of a group, so that a refusal can name what changed.
 type part struct {
-	What string `json:"what"`
-	Hash string `json:"hash"`
+	What string          `json:"what"`
+	Hash string          `json:"hash"`
+	Said json.RawMessage `json:"said,omitempty"` // what was hashed, where a change of it is told in full; no part of the hash
 }
 
 // Fixed is the group with every fingerprint computed at most once. Ask for it when the group runs: by then
@@ -161,7 +162,7 @@ func (g *Group) fingerprints() ([]part, error) {
 		if err != nil {
 			return err
 		}
-		out = append(out, part{what, h})
+		out = append(out, part{What: what, Hash: h})
 		return nil
 	}
 	if err := add("body "+g.BodyCode.Name, g.BodyCode); err != nil {
@@ -280,6 +281,9 @@ func ResolveBase(ctx context.Context, e Engine, w Workload, d Digests) (engine, 
 	return engine, model, workload, err
 }
 
+// designPart is hashed along, so it stays as it is.
+const designPart = "design (order, gates, guards, stops, primary, costs, min_effect, retry, settle, probe)"
+
 // Resolve digests every file that the group names. A missing file is an error that says where it was named.
 func (g *Group) Resolve(ctx context.Context, d Digests) (*Resolution, error) {
 	out := &Resolution{Binaries: map[string]Hash{}, Files: map[string]Hash{}}
@@ -300,13 +304,13 @@ func (g *Group) Resolve(ctx context.Context, d Digests) (*Resolution, error) {
 		if i == 0 {
 			out.Engine, out.Model, out.Workload = eh, model, wh
 		}
-		parts = append(parts, part{"engine " + s.Engine.Name + " of side " + s.Label, eh}, part{"workload of side " + s.Label, wh})
+		parts = append(parts, part{What: "engine " + s.Engine.Name + " of side " + s.Label, Hash: eh}, part{What: "workload of side " + s.Label, Hash: wh})
 		for _, l := range s.Stack {
 			h := l.Declared()
 			if l.Binary != "" {
 				h = Sum([]string{h, r.binary(ctx, l.Binary)})
 			}
-			parts = append(parts, part{"lever " + l.Name + " of side " + s.Label, h})
+			parts = append(parts, part{What: "lever " + l.Name + " of side " + s.Label, Hash: h})
 		}
 	}
 	design := *g
@@ -315,45 +319,17 @@ func (g *Group) Resolve(ctx context.Context, d Digests) (*Resolution, error) {
 	for _, s := range g.Sides {
 		design.Sides = append(design.Sides, Side{Label: s.Label})
 	}
-	parts = append(parts, part{"design (order, gates, guards, stops, primary, costs, min_effect, retry, settle, probe)", Sum(&design)})
+	parts = append(parts, part{What: designPart, Hash: Sum(&design)})
+	out.Hash = Sum(parts)
+	if parts[len(parts)-1].Said, err = json.Marshal(&design); err != nil {
+		return nil, err
+	}
 	b, err := json.Marshal(parts)
 	if err != nil {
 		return nil, err
 	}
 	out.Parts = string(b)
-	out.Hash = Sum(parts)
 	return out, nil
-}
-
-// Changed names what differs between two Parts texts; nil when nothing does.
-func Changed(before, after string) []string {
-	var a, b []part
-	if json.Unmarshal([]byte(before), &a) != nil || json.Unmarshal([]byte(after), &b) != nil {
-		if before == after {
-			return nil
-		}
-		return []string{"what was asked"}
-	}
-	was := map[string]string{}
-	for _, p := range a {
-		was[p.What] = p.Hash
-	}
-	var out []string
-	for _, p := range b {
-		h, ok := was[p.What]
-		if !ok {
-			out = append(out, p.What+" is new")
-		} else if h != p.Hash {
-			out = append(out, p.What+" changed")
-		}
-		delete(was, p.What)
-	}
-	gone := make([]string, 0, len(was))
-	for w := range was {
-		gone = append(gone, w+" is gone")
-	}
-	slices.Sort(gone)
-	return append(out, gone...)
 }
 
 // digestArgs replaces arguments that name a digested file by its digest, so that a moved model keeps its hash.
