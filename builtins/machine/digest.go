@@ -307,7 +307,7 @@ func (d *Digester) load() {
 		return
 	}
 	d.loaded = true
-	b, err := os.ReadFile(d.cacheFile)
+	b, err := readState(d.cacheFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -342,7 +342,7 @@ func (d *Digester) save() {
 }
 
 func (d *Digester) write() error {
-	lock, err := os.OpenFile(d.cacheFile+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := openState(d.cacheFile+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
@@ -350,7 +350,7 @@ func (d *Digester) write() error {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", d.cacheFile, err)
 	}
-	b, err := os.ReadFile(d.cacheFile)
+	b, err := readState(d.cacheFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

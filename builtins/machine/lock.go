@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -280,11 +281,11 @@ func openLockFile(path string) (*os.File, error) {
 	var err error
 	for range again {
 		var f *os.File
-		if f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0); err == nil {
+		if f, err = openState(path, os.O_RDONLY, 0); err == nil {
 			return f, nil
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			if f, err = os.OpenFile(path, os.O_RDONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644); err == nil {
+			if f, err = openState(path, os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0o644); err == nil {
 				return f, f.Chmod(0o644) // whatever the umask
 			}
 		}
@@ -393,9 +394,9 @@ func holders(dir string) []Holder {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+		f, err := openState(path, os.O_RDONLY, 0)
 		if err != nil {
-			continue // released in this moment
+			continue // released in this moment, or nothing of flow's
 		}
 		err = flock(f, unix.LOCK_SH|unix.LOCK_NB)
 		switch {
@@ -403,7 +404,7 @@ func holders(dir string) []Holder {
 			_ = os.Remove(path) // in a sticky directory only its owner can; it does no harm there
 		case errors.Is(err, unix.EWOULDBLOCK):
 			var h Holder
-			if json.NewDecoder(f).Decode(&h) == nil {
+			if json.NewDecoder(io.LimitReader(f, 1<<20)).Decode(&h) == nil {
 				out = append(out, h)
 			}
 		}

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,6 +22,8 @@ func readKernel(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, kernelMost))
 }
 
+var errNotRegular = errors.New("not a regular file")
+
 // OpenRegular opens a file for reading and refuses what is none: a device has no end, and a pipe that nobody
 // writes to would be waited for.
 func OpenRegular(path string) (*os.File, error) {
@@ -30,7 +33,39 @@ func OpenRegular(path string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", path)
+		err = fmt.Errorf("%s: %w", path, errNotRegular)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// stateMost is how much of a file in one of flow's own folders is read: they are a few hundred bytes, and what
+// others put there may be anything.
+const stateMost = 64 << 20
+
+// readState reads a file of a folder of flow's own. One that is no regular file is an error, and not waited for.
+func readState(path string) ([]byte, error) {
+	f, err := OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, stateMost))
+}
+
+// openState opens a file of a folder that others may write to, as flags say. A pipe that somebody put there
+// would be waited for, and a link leads elsewhere: both are refused.
+func openState(path string, flags int, mode os.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, mode)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: %w", path, errNotRegular)
 	}
 	if err != nil {
 		_ = f.Close()

@@ -104,7 +104,7 @@ func (d *Digester) Verify(ctx context.Context, path string, o ReceiptOptions) (R
 	}
 	sum := sha256.Sum256([]byte(full))
 	file := filepath.Join(dir, hex.EncodeToString(sum[:16])+".json")
-	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := openState(file+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return out, &diag.Error{Kind: diag.Machine, Op: "receipt", Err: err, Fix: "set XDG_STATE_HOME to a folder that can be written"}
 	}
@@ -276,7 +276,7 @@ func (r *receiptForm) save(file string) error {
 
 // parseReceipt is what a receipt's file says of a path; nothing where it is damaged or another's.
 func parseReceipt(file, path string) receiptForm {
-	b, err := os.ReadFile(file)
+	b, err := readState(file)
 	var r receiptForm
 	if err != nil || json.Unmarshal(b, &r) != nil || r.Version != 1 || r.Path != path || r.Offset < 0 {
 		return receiptForm{}

@@ -393,9 +393,12 @@ func (s Settings) RestoreLeft(ctx context.Context) ([]Left, error) {
 
 // restoreFile puts back what one journal names; nil when it is somebody's who lives, or names nothing.
 func (s Settings) restoreFile(ctx context.Context, path string) (*Left, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	f, err := openState(path, os.O_RDWR|os.O_APPEND, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if errors.Is(err, errNotRegular) || errors.Is(err, unix.ELOOP) {
+		return nil, &diag.Error{Kind: diag.Machine, Op: "undo journal", Err: err, Fix: "remove it: a journal of flow's is a regular file"}
 	}
 	if err != nil {
 		return nil, &diag.Error{Kind: diag.Machine, Op: "undo journal", Err: err, Fix: "run flow doctor --restore as the user whose it is"}
