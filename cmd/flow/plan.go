@@ -52,7 +52,7 @@ database has some. Where it has none, flow says so, and how to find out.`,
 			if asJSON {
 				return json.NewEncoder(a.stdout).Encode(p)
 			}
-			_, err = fmt.Fprint(a.stdout, p.text())
+			_, err = fmt.Fprint(a.stdout, p.text(widthOf(a.stdout)))
 			return err
 		},
 	}
@@ -358,70 +358,87 @@ func percentText(x float64) string {
 	return fmt.Sprintf("%.3g %%", 100*x)
 }
 
-func (p *planned) text() string {
+// text is the plan in lines of a width. What groups have in common is said at the first of them.
+func (p *planned) text(width int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, %s", p.File, countOf(len(p.Groups), "group"), spanOf(p.ArmsMin, p.ArmsMax, "arm"))
+	head := fmt.Sprintf("%s: %s, %s", p.File, countOf(len(p.Groups), "group"), spanOf(p.ArmsMin, p.ArmsMax, "arm"))
 	if p.Seconds != nil {
-		fmt.Fprintf(&b, ", at most about %s", secondsText(*p.Seconds))
+		head += ", at most about " + secondsText(*p.Seconds)
 	}
 	if p.Joules != nil {
-		fmt.Fprintf(&b, ", %.3g kJ", *p.Joules/1000)
+		head += fmt.Sprintf(", %.3g kJ", *p.Joules/1000)
 	}
-	fmt.Fprintf(&b, ", if every group ends %s\n", p.Walk)
+	b.WriteString(head + ", if every group ends " + p.Walk + "\n")
+	line := func(indent, label, text string) {
+		for i, l := range foldCell(text, max(minFold, width-len(indent)-cellWidth(label))) {
+			if i > 0 {
+				label = strings.Repeat(" ", cellWidth(label))
+			}
+			b.WriteString(indent + label + l + "\n")
+		}
+	}
 	if p.Budget != nil {
-		fmt.Fprintf(&b, "  budget of the session: %s\n", strings.Join(p.Budget.Words, "; "))
+		line("  ", "budget of the session: ", strings.Join(p.Budget.Words, "; "))
 	}
 	if len(p.StandIns) > 0 {
-		fmt.Fprintf(&b, "  stand-ins for parameters without a value: %s\n", strings.Join(p.StandIns, ", "))
-	}
-	for _, words := range p.Missing {
-		fmt.Fprintf(&b, "  %s\n", words)
+		line("  ", "stand-ins for parameters without a value: ", strings.Join(p.StandIns, ", "))
 	}
 	if len(p.Past) > 0 {
-		fmt.Fprintf(&b, "  from the database: %s\n", strings.Join(p.Past, "; "))
+		line("  ", "from the database: ", strings.Join(p.Past, "; "))
 	}
 	var unknown []string
+	blocks := map[string]int{} // the block that a group repeats, to the group that explained it
 	for i, g := range p.Groups {
 		fmt.Fprintf(&b, "\n%d. %s (%s)\n", i+1, g.Name, g.Role)
-		fmt.Fprintf(&b, "   sides   %s\n", strings.Join(g.Sides, "; "))
-		fmt.Fprintf(&b, "   order   %s: %s\n", g.Order, g.Design)
+		line("   ", "sides   ", strings.Join(g.Sides, "; "))
+		key := fmt.Sprint(g.Order, g.Design, g.Arms)
+		said := blocks[key]
+		if said == 0 {
+			blocks[key] = i + 1
+			line("   ", "order   ", g.Order+": "+g.Design)
+		} else {
+			line("   ", "order   ", fmt.Sprintf("%s: as in %d", g.Order, said))
+		}
 		if g.Estimator != "" {
-			fmt.Fprintf(&b, "   model   %s\n", g.Estimator)
+			line("   ", "model   ", g.Estimator)
 		}
 		arms := fmt.Sprintf("%d", g.ArmsMax)
 		if g.ArmsMin < g.ArmsMax {
 			arms = fmt.Sprintf("%d to %d", g.ArmsMin, g.ArmsMax)
 		}
-		fmt.Fprintf(&b, "   arms    %s, %s at most", arms, countOf(g.BlocksMax, "block"))
+		arms += fmt.Sprintf(", %s at most", countOf(g.BlocksMax, "block"))
 		if len(g.Stops) > 0 {
-			fmt.Fprintf(&b, "; stops: %s", strings.Join(names(g.Stops), ", "))
+			arms += "; stops: " + strings.Join(names(g.Stops), ", ")
 		}
-		b.WriteString("\n")
+		line("   ", "arms    ", arms)
 		for j, a := range g.Arms {
+			if said != 0 {
+				break
+			}
 			if j == 12 {
 				fmt.Fprintf(&b, "           … and %d more\n", len(g.Arms)-j)
 				break
 			}
-			fmt.Fprintf(&b, "           %d %s  %s\n", j+1, a.Label, a.Why)
+			line("           ", fmt.Sprintf("%d %s  ", j+1, a.Label), a.Why)
 		}
 		if g.ArmS != nil {
-			fmt.Fprintf(&b, "   time    %s an arm, at most %s", secondsText(*g.ArmS), secondsText(*g.ArmS*float64(g.ArmsMax)))
+			words := fmt.Sprintf("%s an arm, at most %s", secondsText(*g.ArmS), secondsText(*g.ArmS*float64(g.ArmsMax)))
 			if g.ArmJ != nil {
-				fmt.Fprintf(&b, "; %.4g J an arm, at most %.3g kJ", *g.ArmJ, *g.ArmJ*float64(g.ArmsMax)/1000)
+				words += fmt.Sprintf("; %.4g J an arm, at most %.3g kJ", *g.ArmJ, *g.ArmJ*float64(g.ArmsMax)/1000)
 			}
-			b.WriteString(", from earlier arms of this command\n")
+			line("   ", "time    ", words+", from earlier arms of this command")
 		} else {
-			b.WriteString("   time    not known: no real arm of this command is in the database\n")
+			line("   ", "time    ", "not known: no real arm of this command is in the database")
 		}
 		switch {
 		case g.CanShow != nil:
-			fmt.Fprintf(&b, "   shows   from %s at the cap, with a noise of %s an arm (%s); min_effect is %s\n", percentText(*g.CanShow), percentText(*g.NoiseSD), g.NoiseFrom, percentText(g.MinEffect))
+			line("   ", "shows   ", fmt.Sprintf("from %s at the cap, with a noise of %s an arm (%s); min_effect is %s", percentText(*g.CanShow), percentText(*g.NoiseSD), g.NoiseFrom, percentText(g.MinEffect)))
 		case g.CanShowSD != nil:
 			unknown = append(unknown, g.Name)
-			fmt.Fprintf(&b, "   shows   from %.3g times the noise of an arm at the cap, which is not known; min_effect is %s\n", *g.CanShowSD, percentText(g.MinEffect))
+			line("   ", "shows   ", fmt.Sprintf("from %.3g times the noise of an arm at the cap, which is not known; min_effect is %s", *g.CanShowSD, percentText(g.MinEffect)))
 		}
 		for _, w := range g.Warnings {
-			fmt.Fprintf(&b, "   note    %s\n", w)
+			line("   ", "note    ", w)
 		}
 	}
 	if len(unknown) > 0 {
@@ -429,10 +446,10 @@ func (p *planned) text() string {
 		if len(unknown) < len(p.Groups) {
 			of = " for " + strings.Join(slices.Compact(unknown), ", ")
 		}
-		fmt.Fprintf(&b, "\nNo noise is known%s. Either measure it first, 8 arms of the same thing against itself:\n"+
-			"  session.run(noise_floor(engine = …, workload = …, stops = [exactly(2)]))   from @flow//screens.star and stops.star\n"+
-			"or take the first quad of the first group as a probe: its own four arms give one degree of freedom, and\n"+
-			"`flow plan` knows from then on what the rest can show.\n", of)
+		b.WriteString("\n")
+		line("", "", "No noise is known"+of+". Either measure it first, 8 arms of the same thing against itself:")
+		b.WriteString("  session.run(noise_floor(engine = …, workload = …, stops = [exactly(2)]))\n")
+		line("", "", "(from @flow//screens.star and @flow//stops.star), or take the first quad of the first group as a probe: its own four arms give one degree of freedom, and `flow plan` knows from then on what the rest can show.")
 	}
 	return b.String()
 }

@@ -21,8 +21,26 @@ func TestPlanText(t *testing.T) {
 		{[]*plannedGroup{unknown}, "\nNo noise is known. Either", "known for"},
 	} {
 		p := &planned{File: "f.star", ArmsMin: 7, ArmsMax: 7, Groups: c.groups}
-		if got := p.text(); !strings.Contains(got, c.want) || strings.Contains(got, c.not) {
+		if got := p.text(80); !strings.Contains(got, c.want) || strings.Contains(got, c.not) {
 			t.Errorf("%q is not in, or %q is in\n%s", c.want, c.not, got)
+		}
+	}
+	// Groups alike are explained once, and no line is wider than the terminal.
+	x = .02
+	long := strings.Repeat("a rather long word ", 9)
+	of := func(name string) *plannedGroup {
+		return &plannedGroup{Name: name, Order: "ABBA", Design: "a steady drift cancels", Sides: []string{"A: no lever", "B: " + long}, BlocksMax: 4, ArmsMax: 16, Estimator: long, NoiseFrom: long,
+			Warnings: []string{long}, NoiseSD: &x, CanShow: &x, ArmS: &x, ArmJ: &x, Arms: []plannedArm{{"A", "control"}, {"B", "what is compared"}}}
+	}
+	mirrored := of("three")
+	mirrored.Order = "BAAB"
+	text := (&planned{File: "f.star", Past: []string{long}, Groups: []*plannedGroup{of("one"), of("two"), mirrored, unknown}}).text(80)
+	if strings.Count(text, "what is compared") != 2 || strings.Count(text, "a steady drift cancels") != 2 || !strings.Contains(text, "ABBA: as in 1\n") {
+		t.Errorf("want the block of one and two once, got\n%s", text)
+	}
+	for _, l := range strings.Split(text, "\n") {
+		if cellWidth(l) > 80 {
+			t.Errorf("%d columns: %s", cellWidth(l), l)
 		}
 	}
 	if got := spanOf(8, 16, "arm") + ", " + spanOf(1, 1, "arm") + ", " + countOf(0, "group"); got != "8 to 16 arms, 1 arm, 0 groups" {

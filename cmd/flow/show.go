@@ -156,7 +156,7 @@ func (s *shower) session(id string) error {
 	var rows [][]string
 	for _, g := range groups {
 		c := headline(g)
-		rows = append(rows, []string{s.d.Short(s.ctx, g.ID), g.Name, g.Role, verdictText(g), effectText(c), medians(c), armCounts(g), g.Stopped, g.Reason})
+		rows = append(rows, []string{s.d.Short(s.ctx, g.ID), g.Name, g.Role, verdictText(g), effectText(c), medians(c), armCounts(g), endedText(g), beyondFigures(g.Reason)})
 	}
 	s.rows("groups", columns{head: []string{"id", "name", "role", "verdict", "effect", "control → side", "arms", "ended", "why"}, rows: rows, below: []int{8, 7, 5, 6, 2}})
 	if s.err == nil {
@@ -218,7 +218,7 @@ func (s *shower) group(id string) error {
 		s.para("  %s", l)
 	}
 	if g.Stopped != "" {
-		s.para("%s", report.EndedBy(g.Stopped))
+		s.para("%s", report.EndedBy(endedText(g)))
 	}
 	for _, w := range g.Warnings {
 		s.para("warning: %s", report.Warning(w))
@@ -254,11 +254,14 @@ func (s *shower) group(id string) error {
 		if c.Cost {
 			what += ", cost"
 		}
-		borrowed := ""
+		borrowed, why := "", beyondFigures(c.Reason)
+		if why != "" && c.Reason == g.Reason {
+			why = "as above"
+		}
 		if c.Estimate != nil {
 			borrowed = c.Estimate.Borrowed
 		}
-		rows = append(rows, []string{c.Side + " / " + c.Control, what, c.Verdict, effectText(c), medians(c), percent(c.GainOfMediansPct), fmt.Sprintf("%d / %d", c.NSide, c.NControl), borrowed, c.Reason})
+		rows = append(rows, []string{c.Side + " / " + c.Control, what, c.Verdict, effectText(c), medians(c), percent(c.GainOfMediansPct), fmt.Sprintf("%d / %d", c.NSide, c.NControl), borrowed, why})
 	}
 	s.rows("comparisons", columns{head: []string{"sides", "metric", "verdict", "effect", "medians", "of medians", "arms", "noise borrowed from", "why"}, rows: rows, below: []int{8, 7, 6, 5, 4}})
 	return nil

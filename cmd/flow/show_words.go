@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,27 @@ func effectText(c *record.Comparison) string {
 		t += fmt.Sprintf(" [%+.2f, %+.2f]", 100**e.Low, 100**e.High)
 	}
 	return t
+}
+
+// beyondFigures is a reason without the effect and interval that stand beside it already: "at 97.79 %, 2 quads".
+func beyondFigures(reason string) string {
+	m := figures.FindStringIndex(reason)
+	if m == nil {
+		return reason
+	}
+	return reason[m[1]:]
+}
+
+// figures begin the reason of a verdict: "-2.91 % [-4.52 %, -1.28 %] at …".
+var figures = regexp.MustCompile(`^[+-][0-9.]+ % \[[^\]]*\] `)
+
+// endedText is what ended a group, without the figures of its verdict, which stand beside it: "decided; look 1 of at
+// most 3".
+func endedText(g *record.Group) string {
+	if g.Reason == "" {
+		return g.Stopped
+	}
+	return strings.Replace(g.Stopped, ": "+g.Verdict+": "+g.Reason, "", 1)
 }
 
 func pctText(ratio float64) string {

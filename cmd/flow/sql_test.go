@@ -166,6 +166,14 @@ func TestShowCommand(t *testing.T) {
 			t.Errorf("show --json %s: got %d\n%s", c.id, code, out)
 		}
 	}
+	// The figures of a verdict stand in one place; its reason and what ended the group say what is beyond them.
+	g := &record.Group{Verdict: record.Worse, Reason: "-2.91 % [-4.52 %, -1.28 %] at 97.79 %, 2 quads", Stopped: "decided: worse: -2.91 % [-4.52 %, -1.28 %] at 97.79 %, 2 quads; look 1 of at most 3"}
+	if ended, why := endedText(g), beyondFigures(g.Reason); ended != "decided; look 1 of at most 3" || why != "at 97.79 %, 2 quads" {
+		t.Errorf("got %q, %q", ended, why)
+	}
+	if cost := "cost ttft_ms was not measured; decode_tok_s alone is better: +1.00 % [+0.50 %, +1.50 %] at 95 %"; beyondFigures(cost) != cost {
+		t.Errorf("got %q", beyondFigures(cost))
+	}
 	for id, want := range map[string]string{"0192f0c4-77": "begins several ids", "nope": "want the id of a session, group or arm"} {
 		if code, _, err := flowCommand(t, path, "", "show", id); code != 2 || !strings.Contains(err, want) {
 			t.Errorf("show %s: got %d, %s, want %q", id, code, err, want)

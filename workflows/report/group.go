@@ -155,11 +155,13 @@ func (p *page) primary(g *record.Group) {
 	}
 	p.wrapped(2, "", head)
 	t := &grid{right: map[int]bool{3: true, 4: true, 5: true}, drop: []int{6}, fold: []int{0, 8}}
-	labels := map[string]bool{}
+	labels, halves := map[string]bool{}, false
 	for _, c := range cs {
-		if l := effectOf(c).label; l != "" {
-			labels[l] = true
+		e := effectOf(c)
+		if e.label != "" {
+			labels[e.label] = true
 		}
+		halves = halves || e.half != ""
 	}
 	for _, c := range cs {
 		p.effectRow(t, c, len(labels) > 1, "")
@@ -167,7 +169,11 @@ func (p *page) primary(g *record.Group) {
 	p.grid(4, t)
 	if len(labels) == 1 {
 		for l := range labels {
-			p.wrapped(4, "", p.sign(halfWords(l)))
+			words := halfWords(l)
+			if !halves {
+				words = rangeWords(l)
+			}
+			p.wrapped(4, "", p.sign(words))
 		}
 	}
 	for _, m := range g.Warnings {
@@ -212,6 +218,9 @@ func (p *page) effectRow(t *grid, c *record.Comparison, ownLabel bool, last stri
 	mark := ""
 	if ownLabel && e.label != "" {
 		mark = p.note(halfWords(e.label))
+		if e.half == "" {
+			mark = p.note(rangeWords(e.label))
+		}
 	}
 	if c.Estimate == nil && c.Reason != "" && !p.said(c.Reason) {
 		mark = p.note(c.Reason)
@@ -319,7 +328,7 @@ func (p *page) costs(g *record.Group) {
 	}
 	p.line(0, "")
 	p.line(2, "costs")
-	t := &grid{right: map[int]bool{3: true, 4: true}, fold: []int{0, 6}}
+	t := &grid{right: map[int]bool{3: true, 4: true}, fold: []int{5, 6, 2, 0}}
 	labels := map[string]bool{}
 	for _, c := range cs {
 		if l := effectOf(c).label; l != "" {

@@ -48,9 +48,9 @@ func Session(w io.Writer, s *record.Session, groups []*record.Group, o Options) 
 		p.line(2, "no groups")
 	} else {
 		p.table(groups)
-		if slices.ContainsFunc(groups, func(g *record.Group) bool { return g.Verdict != "" }) {
+		if slices.ContainsFunc(groups, hasInterval) {
 			p.line(0, "")
-			p.wrapped(2, "", "what each interval is, and why: in the blocks of the groups")
+			p.wrapped(2, "", "the level and the model of each interval: above, under its group's name")
 		}
 	}
 	p.normality(groups)
@@ -65,6 +65,13 @@ func Session(w io.Writer, s *record.Session, groups []*record.Group, o Options) 
 		p.footnotes(2)
 	}
 	return p.flush(w)
+}
+
+// hasInterval says whether a group's block, which stands above, shows an interval.
+func hasInterval(g *record.Group) bool {
+	return g.Verdict != "" && slices.ContainsFunc(primaryOf(g), func(c *record.Comparison) bool {
+		return c.Estimate != nil && c.Estimate.Low != nil && c.Estimate.High != nil
+	})
 }
 
 // normality says once which groups have so few blocks that their intervals lean on the normal distribution.

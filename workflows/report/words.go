@@ -119,7 +119,7 @@ func plural(n int, what string) string {
 // effect is an estimate in words.
 type effect struct {
 	value    string // "+2.06 %"; "–" where nothing was estimated
-	half     string // "± 0.20 %"; "" without an interval
+	half     string // "± 0.20 %"; "" without an interval, and where its two sides are not alike
 	interval string // "+1.86 % to +2.25 %"
 	label    string // what the interval is: "95 % interval of the quad model, t(3)"
 }
@@ -138,9 +138,13 @@ func effectOf(c *record.Comparison) effect {
 	for d < 2 && e.Effect != 0 && math.Round(100*e.Effect*math.Pow10(d)) == 0 {
 		d++ // an effect of -0.15 % beside a wide interval is not "+0 %"
 	}
+	words := "± " + strings.TrimPrefix(pct(half, d), "+")
+	if up, down := *e.High-e.Effect, e.Effect-*e.Low; max(up, down) > 1.2*min(up, down) {
+		words = "" // a ± would claim what is not: the interval of a ratio reaches further up than down
+	}
 	return effect{
 		value:    pct(e.Effect, d),
-		half:     "± " + strings.TrimPrefix(pct(half, d), "+"),
+		half:     words,
 		interval: strings.TrimSuffix(pct(*e.Low, d), " %") + " to " + pct(*e.High, d),
 		label:    intervalLabel(e),
 	}
@@ -201,10 +205,16 @@ func (g *grid) lines(room int) []string {
 			w[i] = 0
 		}
 	}
-	for _, i := range g.fold {
-		if over := total - room; over > 0 && i < len(w) {
-			cut := min(over, max(0, w[i]-minFold))
-			w[i], total = w[i]-cut, total-cut
+	for _, whole := range []bool{true, false} { // words stay whole where that is enough
+		for _, i := range g.fold {
+			if over := total - room; over > 0 && i < len(w) {
+				least := minFold
+				if whole {
+					least = max(least, g.longestWord(i))
+				}
+				cut := min(over, max(0, w[i]-least))
+				w[i], total = w[i]-cut, total-cut
+			}
 		}
 	}
 	out := make([]string, 0, len(g.rows))
@@ -240,6 +250,18 @@ func (g *grid) lines(room int) []string {
 	return out
 }
 
+// longestWord is the width of the longest word of a column; marks can be parted.
+func (g *grid) longestWord(i int) (n int) {
+	for _, r := range g.rows {
+		if i < len(r) {
+			for _, w := range words(strings.ReplaceAll(r[i], "][", "] [")) {
+				n = max(n, textWidth(w))
+			}
+		}
+	}
+	return n
+}
+
 // folded is a cell in lines of at most width columns: at spaces, between marks, and in a word where it must.
 func folded(s string, width int) []string {
 	if textWidth(s) <= width {
@@ -249,6 +271,9 @@ func folded(s string, width int) []string {
 	for _, l := range fold(strings.ReplaceAll(s, "][", "] ["), width) {
 		for textWidth(l) > width {
 			head := text.Snip(l, width, "")
+			if at := strings.LastIndexAny(head, "_./-"); at >= width/3 {
+				head = head[:at+1] // a name is broken where its parts meet
+			}
 			out, l = append(out, head), l[len(head):]
 		}
 		out = append(out, l)

@@ -167,7 +167,7 @@ func (s *Session) dispose(ctx, actx context.Context, a *record.Arm, h *arm, fail
 	}
 	switch {
 	case ctx.Err() != nil:
-		a.Disposition, a.Reason = record.Interrupted, "interrupted: "+context.Cause(ctx).Error()
+		a.Disposition, a.Reason = record.Interrupted, context.Cause(ctx).Error()
 	case asErr(context.Cause(actx), &b):
 		a.Disposition = record.Invalid
 		a.Reason = b.Error()
