@@ -336,6 +336,16 @@ func TestFind(t *testing.T) {
 			t.Errorf("find %s: got %s %s, want %s", ref, kind, id, want)
 		}
 	}
+	// What failed before it did anything is found by its id, and is not the last one.
+	refused := session("0190-aaaa-3", 2)
+	must(t, d.BeginSession(ctx, refused))
+	refused.Status = "failed"
+	must(t, d.EndSession(ctx, refused))
+	for ref, want := range map[string]string{"last": "0190-aaaa-2", "0190-aaaa-3": "0190-aaaa-3"} {
+		if s, err := d.Session(ctx, ref); err != nil || s.ID != want {
+			t.Errorf("session %s: got %+v, %v, want %s", ref, s, err, want)
+		}
+	}
 	if _, _, err := d.Find(ctx, "0190-"); err == nil || !strings.Contains(diag.Format(err), "0190-aaaa-2") {
 		t.Errorf("ambiguous: got %v, want the candidates", err)
 	}

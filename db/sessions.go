@@ -231,7 +231,9 @@ func (d *DB) resolve(ctx context.Context, kind, ref string) (string, error) {
 		return id, err
 	}
 	var id string
-	err := d.reader.QueryRowContext(ctx, `SELECT id FROM t_session ORDER BY wall_start_ns DESC, key DESC LIMIT 1`).Scan(&id)
+	// What was refused before it did anything (another flow held the machine) is not what people mean by it.
+	err := d.reader.QueryRowContext(ctx, `SELECT s.id FROM t_session s ORDER BY s.status = 'failed' AND NOT `+recorded+`,
+		s.wall_start_ns DESC, s.key DESC LIMIT 1`).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", &diag.Error{Kind: diag.Workflow, Op: "find session", Msg: d.path + " has no sessions yet", Fix: "flow run FILE"}
 	}

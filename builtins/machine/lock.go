@@ -442,12 +442,17 @@ func (l Locker) held(busy want, waited time.Duration) error {
 	}
 	switch {
 	case session != "":
-		e.Fix = "wait until it ends, or end it: flow stop " + session
+		e.Fix = "end it: flow stop " + session
 	case pid != 0:
-		e.Fix = "wait until it ends, or end process " + strconv.Itoa(pid)
+		e.Fix = "end process " + strconv.Itoa(pid)
 	default:
 		e.Fix = "try again"
 	}
+	how := "wait for it with --wait 2h, or "
+	if strings.HasPrefix(resource, SessionPrefix) {
+		how = "wait until it ends, or " // two never go on with one session: there is nothing to wait in line for
+	}
+	e.Fix = how + e.Fix
 	return e
 }
 

@@ -192,7 +192,7 @@ func TestTheHolderIsNamed(t *testing.T) {
 	}{{"gpu:GPU-bb", "lock gpu:GPU-bb", []int{b.cmd.Process.Pid}}, {"host", "lock host", []int{a.cmd.Process.Pid, b.cmd.Process.Pid}}} {
 		_, err := take(dir, c.ask)
 		var d *diag.Error
-		if !errors.As(err, &d) || d.Kind != diag.Machine || d.Op != c.op || d.Fix != "wait until it ends, or end it: flow stop session-1" {
+		if !errors.As(err, &d) || d.Kind != diag.Machine || d.Op != c.op || d.Fix != "wait for it with --wait 2h, or end it: flow stop session-1" {
 			t.Fatalf("%s: got %+v", c.ask, err)
 		}
 		if strings.Contains(d.Msg, "has host") {

@@ -115,7 +115,7 @@ func completeIDs(a *app) func(*cobra.Command, []string, string) ([]string, cobra
 		}
 		var out []string
 		if strings.HasPrefix("last", prefix) {
-			out = append(out, cobra.CompletionWithDesc("last", "the newest session"))
+			out = append(out, cobra.CompletionWithDesc("last", "the newest session that did something"))
 		}
 		for i, id := range ids {
 			out = append(out, cobra.CompletionWithDesc(id, kinds[i]))

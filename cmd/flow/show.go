@@ -29,7 +29,8 @@ func newShowCommand(a *app) *cobra.Command {
 		Short: "Show a session, a group or an arm",
 		Long: `show prints what is on record of a session (its groups and verdicts), a group (its arms, what failed and
 the comparisons) or an arm (requests, metrics, findings, evidence, steps and the end of the engine's log).
-ID is an id, the beginning of one, or "last" for the newest session.`,
+ID is an id, the beginning of one, or "last" for the newest session, those left out that failed before
+they did anything.`,
 		Example:           "  flow show last\n  flow show 0192f0c4-77",
 		Args:              workflowArgs(cobra.ExactArgs(1)),
 		ValidArgsFunction: completeIDs(a),

@@ -23,8 +23,9 @@ func newStopCommand(a *app) *cobra.Command {
 		Use:   "stop SESSION",
 		Short: "End a session that runs, as Ctrl-C does",
 		Long: `Interrupt the flow that runs a session: the running arm is ended and recorded as interrupted, its engine is
-gone, and the session can go on with flow resume. SESSION is an id or its beginning, as flow status shows it.`,
-		Example:           "  flow status\n  flow stop 0193a1",
+gone, and the session can go on with flow resume. SESSION is an id or its beginning, as flow status shows it, or
+"last" for the session that began to run last.`,
+		Example:           "  flow status\n  flow stop 0193a1\n  flow stop last",
 		Args:              workflowArgs(cobra.ExactArgs(1)),
 		ValidArgsFunction: runningSessions,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,7 +62,11 @@ func runningSessions(_ *cobra.Command, args []string, _ string) ([]string, cobra
 // findRunning is the holder of the session that ref names.
 func findRunning(ctx context.Context, a *app, ref string) (machine.Holder, error) {
 	var found []machine.Holder
-	for _, h := range machine.Sessions("") {
+	all := machine.Sessions("")
+	if n := len(all); ref == "last" && n > 0 {
+		return all[n-1], nil
+	}
+	for _, h := range all {
 		if ref != "" && strings.HasPrefix(h.Session, ref) {
 			found = append(found, h)
 		}
