@@ -306,6 +306,9 @@ func (l *Loader) diagnoseSource(f *file, err error) error {
 		}
 		seen[pos] = true
 		d := one(resolving, e.Pos, e.Msg)
+		if slices.ContainsFunc(all, func(o *diag.Error) bool { return o.Pos == d.Pos && o.Msg == d.Msg }) {
+			continue // one mistake in a load, found wherever the name is used
+		}
 		all = append(all, d)
 	}
 	slices.SortStableFunc(all, func(a, b *diag.Error) int {

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -148,9 +149,12 @@ func habits() []habit {
 		{"changed while looped over", evaluating, `cannot .* (list|hash table|set) during iteration`, ``, ``, `loop over a copy: for x in list(xs)`, nil},
 		{"attribute of None", evaluating, `^NoneType has no \.(\w+) field or method`, ``, `None has no .{1}`, `the value is not there: test it first, if x != None: … x.{1}`, nil},
 		{"has_key", evaluating, `has no \.has_key field or method`, ``, ``, `write key in d`, nil},
-		{"float format", evaluating, `^unknown conversion %\.|^unknown conversion %[0-9+ #-]`, `%[-+ #]?\d*\.?(\d*)[a-z]`, `a format takes no width and no digits`, `write "%s" % fixed(x, {l1})`, func(s site) string {
-			if len(s.line) > 1 && s.line[1] == "" {
-				return `write "%d" or "%s" without a width`
+		{"float format", evaluating, `^unknown conversion %[-.0-9+ #]`, ``, `a format takes no width and no digits`, `write "%d" or "%s" without a width`, func(s site) string {
+			if m := regexp.MustCompile(`%[-+ #0-9]*\.(\d*)[a-zA-Z]`).FindStringSubmatch(s.text); m != nil {
+				return fmt.Sprintf(`write "%%s" %% fixed(x, %s)`, cmp.Or(m[1], "0"))
+			}
+			if strings.HasPrefix(s.msg[0], "unknown conversion %.") { // the format stands elsewhere
+				return `write "%s" % fixed(x, 2)`
 			}
 			return ""
 		}},
@@ -173,6 +177,12 @@ func habits() []habit {
 		{"recursion", evaluating, `^function (\w+) called recursively`, ``, ``, `Starlark has no recursion: loop over a list of what is left to do`, nil},
 		{"call of no function", evaluating, `^invalid call of non-function \((\w+)\)`, ``, `got {1}, want a function to call`, `take the parentheses away, or see whether a variable has the function's name`, nil},
 		{"loop over a number", evaluating, `^(int|float) value is not iterable`, ``, ``, `write range(n)`, nil},
+		{"loop over a record", evaluating, `^(\w+) value is not iterable`, ``, ``, `print(dir(x)) lists its fields`, func(s site) string {
+			return map[string]string{
+				"group": "a result has several lists: for c in result.comparisons: …, or .arms, .sides, .warnings",
+				"arm":   "an arm has several lists: for r in arm.requests: …, or .metrics, .evidence",
+			}[s.msg[1]]
+		}},
 		{"unhashable", evaluating, `unhashable type: (\w+)`, ``, ``, `a key must not change: write tuple(xs) for a list`, nil},
 		{"unpacking", evaluating, `^too (many|few) values to unpack`, ``, ``, `as many names on the left as values on the right`, nil},
 		{"division by zero", evaluating, `division by zero|modulo by zero`, ``, ``, `test the divisor first: a / b if b else None`, nil},
@@ -181,6 +191,10 @@ func habits() []habit {
 			switch {
 			case s.msg[3] != "":
 				return "write " + s.msg[3]
+			case s.msg[1] == "session" && (s.msg[2] == "sleep" || s.msg[2] == "wait"):
+				return `a pause before each arm is group(…, settle = "5s"); session.wait_until waits for a condition`
+			case slices.Contains([]string{"session", "arm", "process"}, s.msg[1]):
+				return "flow builtins " + s.msg[1] + " lists what it can do"
 			case s.msg[1] == "string":
 				return "this is text where something made by a function is wanted: call the function that makes it"
 			case s.msg[1] == "NoneType":
@@ -194,14 +208,23 @@ func habits() []habit {
 			}
 			return ""
 		}},
+		{"main without its session", evaluating, `^function (main) (?:accepts no arguments|missing \d+ argument)`, ``, ``, `flow calls main with the session: def main(session):`, func(s site) string {
+			if s.callee != nil { // the file calls it by itself
+				return wrongCall(s)
+			}
+			return ""
+		}},
 		{"wrong call", evaluating, `^function (\w+) (missing|accepts|got) `, ``, ``, ``, wrongCall},
-		{"name not in file", evaluating, `^load: name (\w+) not found in module (\S+?)(?: \(|$)`, ``, ``, ``, loadedNames},
+		{"name not in file", evaluating, `^load: name (\w+) not found in module (\S+?)(?: \((.*)|$)`, ``, ``, ``, loadedNames},
 	}
 	return rows
 }
 
 // befriend finds the row for an error and fills in its fix.
 func (l *Loader) befriend(d *diag.Error, p phase, msg string, callee *starlark.CallFrame) {
+	if p == parsing && l.neverClosed(d, msg) || p == resolving && l.misloaded(d, msg) {
+		return
+	}
 	text := l.file(d.Pos.File).line(d.Pos.Line)
 	for _, h := range habits() {
 		if h.phase != p {
@@ -261,8 +284,12 @@ func pythonBuiltin(s site) string {
 		return "add in a loop, or with a function of the library"
 	case "map", "filter":
 		return "write [f(x) for x in xs if …]"
-	case "open", "input", "eval", "exec":
-		return "a workflow file has no access to files or programs at its top level"
+	case "open":
+		return "a workflow opens no files: a prompt is prompt_file(\"prompts/main.txt\"), an engine's result extract.json(…), a value of yours param(…)"
+	case "input":
+		return "a workflow asks nobody: what may differ is param(\"name\", default = …), set with --set name=value"
+	case "eval", "exec":
+		return "a workflow is what stands in its files: load(\"file.star\", \"name\"); a group's body runs a program with arm.exec([…])"
 	case "isinstance":
 		return `write type(x) == "string"`
 	case "exit", "quit", "Exception", "ValueError":
@@ -353,8 +380,8 @@ func wrongCall(s site) string {
 
 // loadedNames lists what the file does define.
 func loadedNames(s site) string {
-	if s.msg[0] != "" && strings.Contains(s.msg[0], "(") {
-		return ""
+	if m := regexp.MustCompile(`did you mean (\w+)\?`).FindStringSubmatch(s.msg[0]); m != nil {
+		return fmt.Sprintf("load(%q, %q)", s.msg[2], m[1])
 	}
 	label, err := resolveLabel(s.pos.File, s.msg[2])
 	if err != nil {

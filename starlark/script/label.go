@@ -116,6 +116,11 @@ func (noFile) Is(target error) bool { return target == fs.ErrNotExist }
 // missing is the fix for a file that is not there: its namesake in the library, or a near name.
 func (l *Loader) missing(fsys fs.FS, label, name string) string {
 	if !strings.HasPrefix(label, LibraryPrefix) && l.Library != nil {
+		if rest, ok := strings.CutPrefix(name, strings.Trim(LibraryPrefix, "@/")+"/"); ok {
+			if _, err := fs.Stat(l.Library, rest); err == nil {
+				return fmt.Sprintf("the library begins with @: load(%q, …)", LibraryPrefix+rest)
+			}
+		}
 		if _, err := fs.Stat(l.Library, name); err == nil {
 			return fmt.Sprintf("the library has one: load(%q, …)", LibraryPrefix+name)
 		}
