@@ -15,7 +15,7 @@ import (
 )
 
 // deadKnobs are the environment variables of levers that are in no byte of the engine's program or of the
-// libraries beside it. It says nothing of scripts, whose engines are elsewhere, of programs that are not on
+// libraries beside it, and that the C library does not read. It says nothing of scripts, whose engines are elsewhere, of programs that are not on
 // this machine, and of a lever that has evidence of its own kind: programs also make names at run time.
 func deadKnobs(g *record.Group) (out []string) {
 	for _, side := range g.Sides {
@@ -33,7 +33,7 @@ func deadKnobs(g *record.Group) (out []string) {
 			}
 			for _, name := range slices.Sorted(maps.Keys(lever.Env)) {
 				w := fmt.Sprintf("dead knob: lever %s sets %s, a name that is nowhere in %s: it can only be neutral", l.Name, name, filepath.Base(code[0]))
-				if !slices.Contains(out, w) && !anyHas(code, name) {
+				if !slices.Contains(out, w) && !ofLibc(name) && !anyHas(code, name) {
 					out = append(out, w)
 				}
 			}

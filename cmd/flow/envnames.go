@@ -37,6 +37,12 @@ var envSwitches = []string{"ALLOW", "CACHE", "COLOR", "COLORS", "CONFIG", "DEBUG
 var envLibc = []string{"GCONV_PATH", "GETCONF_DIR", "HESIOD_CONFIG", "NIS_PATH", "ORIGIN_PATH", "RESOLV_HOST_CONF", "RESOLV_MULTI", "RESOLV_REORDER",
 	"RESOLV_ADD_TRIM_DOMAINS", "RESOLV_OVERRIDE_TRIM_DOMAINS", "RES_OPTIONS", "SEV_LEVEL", "POSIXLY_CORRECT"}
 
+// ofLibc: the C library or its loader reads a variable, whatever the program.
+func ofLibc(name string) bool {
+	return slices.Contains(envLibc, name) || slices.Contains([]string{"LANG", "LANGUAGE", "TZ", "TMPDIR", "NLSPATH"}, name) ||
+		slices.ContainsFunc([]string{"LD_", "LC_", "MALLOC_", "GLIBC_"}, func(family string) bool { return strings.HasPrefix(name, family) })
+}
+
 // ownFamilies is the family that a program's name stands for: XZ of xz, LLAMA of llama-server; none for a name of one letter.
 func ownFamilies(program string) []string {
 	name := strings.ToUpper(strings.TrimSuffix(program, ".exe"))
