@@ -45,7 +45,7 @@ func Records() []Record {
 
 var groupDocs = map[string]string{
 	"verdict": "better, worse, equivalent, inconclusive, invalid or infeasible", "reason": "the verdict in words", "effect": "of the first comparison on the primary metric, a ratio less one",
-	"low": "lower end of its interval", "high": "upper end of its interval", "comparisons": "list of comparison records: one per side, case and metric, costs included", "seconds": "what all its arms took together, settling included", "energy_j": "sum of the metrics *.energy_j of all its arms; None where a measured one has none", "arms": "list of arm records in time, all attempts",
+	"low": "lower end of its interval", "high": "upper end of its interval", "comparisons": "list of comparison records: one per side, case and metric, costs included", "steps": "list of comparison records of a ladder that adds up: each rung against the one before it; else empty", "seconds": "what all its arms took together, settling included", "energy_j": "sum of the metrics *.energy_j of all its arms; None where a measured one has none", "arms": "list of arm records in time, all attempts",
 	"sides": "list of side records, the control first", "control": "label of the control", "levers": "names of the levers that the group tests", "blocks": "blocks that count so far",
 	"primary": "the metric that the verdict is about", "better": "higher or lower", "min_effect": "smallest effect worth having, a ratio", "superior": "whether the whole interval must lie beyond min_effect",
 	"warnings": "list of texts: what qualifies the verdict", "stopped": "what ended the group", "name": "of the group", "role": "screen, qualification, ladder, noise-floor or sweep", "order": "labels in time; \"\" is alternating quads",

@@ -299,7 +299,7 @@ type groupRecord struct {
 func newGroupRecord(env *Env, g *record.Group, w view) *groupRecord {
 	r := &groupRecord{fact: newFact(env, "group", g), g: g}
 	if w.blind != "" {
-		hidden := []string{"effect", "low", "high", "comparisons", "verdict", "reason", "warnings"}
+		hidden := []string{"effect", "low", "high", "comparisons", "steps", "verdict", "reason", "warnings"}
 		if strings.HasSuffix(g.Primary, energyMetric) {
 			hidden = append(hidden, "energy_j")
 		}
@@ -332,6 +332,13 @@ func newGroupRecord(env *Env, g *record.Group, w view) *groupRecord {
 			out := make([]starlark.Value, len(g.Comparisons))
 			for i := range g.Comparisons {
 				out[i] = comparisonRecord(env, &g.Comparisons[i])
+			}
+			return frozen(out)
+		},
+		"steps": func() starlark.Value {
+			out := make([]starlark.Value, len(g.Steps))
+			for i := range g.Steps {
+				out[i] = comparisonRecord(env, &g.Steps[i])
 			}
 			return frozen(out)
 		},

@@ -34,7 +34,7 @@ func stopFamily() Family {
 		Name: "stop",
 		Doc: "A condition that ends a group early. Its check gets the record of the group after each block and returns a reason to end it, or None. " +
 			"A check that looks at results must say sequential = True, so that intervals pay for the looks; what is not valid at every look raises. " +
-			"Without it the check is blind to results and to what tells them: effect, low, high, comparisons, verdict, reason and warnings of the group raise, and so does everything of an arm but " +
+			"Without it the check is blind to results and to what tells them: effect, low, high, comparisons, steps, verdict, reason and warnings of the group raise, and so does everything of an arm but " +
 			"what ran and how it was disposed of: " + strings.Join(blindArm, ", ") + ". How long each arm took, its metrics, log, requests and steps are results too. " +
 			"group.seconds and group.energy_j are what all arms took together (the latter raises where energy is the primary metric); of sensors, first, last, min, max and mean of the latest arm may be read.",
 		Example: `def _enough(group):

@@ -168,24 +168,74 @@ func endGroup(tx *sql.Tx, group int64, g *record.Group) error {
 		return err
 	}
 	for i, c := range g.Comparisons {
-		side, err := key(tx, "side", `SELECT key FROM t_side WHERE grp = `+fmt.Sprint(group)+` AND label = ?`, c.Side)
+		if err := keepComparison(tx, group, i, c, nil); err != nil {
+			return err
+		}
+	}
+	for i, c := range g.Steps {
+		over, err := sideKey(tx, group, c.Control)
 		if err != nil {
 			return err
 		}
-		e := c.Estimate
-		args := []any{group, i, side, c.Case, c.Metric, c.Verdict, c.Reason, c.MedianControl, c.MedianSide, c.GainOfMediansPct, c.NControl, c.NSide, flag(c.Cost), flag(c.CostBroken)}
-		if e == nil {
-			args = append(args, "", nil, nil, nil, nil, nil, nil, nil, nil, nil, "", 0)
-		} else {
-			args = append(args, e.Method, e.Effect, e.SE, e.DF, e.Level, e.Low, e.High, e.Low90, e.High90, e.Blocks, e.Borrowed, flag(e.ValidAnytime))
+		step := &stepOf{over: over}
+		var names []string
+		hashes := []string{}
+		below := map[string]bool{}
+		for _, label := range []string{c.Control, c.Side} {
+			for _, s := range g.Sides {
+				for _, l := range s.Stack {
+					switch {
+					case s.Label != label:
+					case label == c.Control:
+						below[l.Hash] = true
+					case !below[l.Hash]:
+						names, hashes = append(names, l.Name), append(hashes, l.Hash)
+					}
+				}
+			}
 		}
-		if _, err := tx.Exec(`INSERT INTO t_comparison (grp, position, side, case_name, metric, verdict, reason, median_control, median_side, gain_of_medians_pct,
-			n_control, n_side, is_cost, cost_broken, method, effect, se, df, level, low, high, low90, high90, blocks, borrowed, valid_anytime)
-			VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, args...); err != nil {
+		step.added = strings.Join(names, "+")
+		if step.addedKey, err = text(hashes); err != nil {
+			return err
+		}
+		if err := keepComparison(tx, group, len(g.Comparisons)+i, c, step); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// stepOf says what a step stands over, and what it adds.
+type stepOf struct {
+	over            int64
+	added, addedKey string
+}
+
+func sideKey(tx *sql.Tx, group int64, label string) (int64, error) {
+	return key(tx, "side", `SELECT key FROM t_side WHERE grp = `+fmt.Sprint(group)+` AND label = ?`, label)
+}
+
+func keepComparison(tx *sql.Tx, group int64, position int, c record.Comparison, step *stepOf) error {
+	side, err := sideKey(tx, group, c.Side)
+	if err != nil {
+		return err
+	}
+	e := c.Estimate
+	args := []any{group, position, side, c.Case, c.Metric, c.Verdict, c.Reason, c.MedianControl, c.MedianSide, c.GainOfMediansPct, c.NControl, c.NSide, flag(c.Cost), flag(c.CostBroken)}
+	if e == nil {
+		args = append(args, "", nil, nil, nil, nil, nil, nil, nil, nil, nil, "", 0)
+	} else {
+		args = append(args, e.Method, e.Effect, e.SE, e.DF, e.Level, e.Low, e.High, e.Low90, e.High90, e.Blocks, e.Borrowed, flag(e.ValidAnytime))
+	}
+	if step == nil {
+		args = append(args, nil, nil, nil)
+	} else {
+		args = append(args, step.over, step.added, step.addedKey)
+	}
+	_, err = tx.Exec(`INSERT INTO t_comparison (grp, position, side, case_name, metric, verdict, reason, median_control, median_side, gain_of_medians_pct,
+		n_control, n_side, is_cost, cost_broken, method, effect, se, df, level, low, high, low90, high90, blocks, borrowed, valid_anytime, over, added, added_key)
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, args...)
+	return err
 }
 
 // noise is the standard deviation of the logarithm of the primary metric within sides, and its degrees of

@@ -103,6 +103,30 @@ func TestViewsSayTheRightThing(t *testing.T) {
 	rows(t, d, `select version from flow_schema`, [][]any{{1}})
 }
 
+// A rung of a ladder that adds up is in gains twice: against the control with all its levers, and against the rung
+// before with its own. A lever is counted by its step.
+func TestStepsAreGains(t *testing.T) {
+	d, ctx := open(t), context.Background()
+	must(t, d.BeginSession(ctx, session("s", 0)))
+	g := group("s", "g", 1, nil, nil)
+	a, b := lever("a"), lever("b")
+	g.Role, g.Sides = record.RoleLadder, append(g.Sides[:1], record.Side{Label: "S1", Engine: "llama", Stack: []record.Lever{a}}, record.Side{Label: "S2", Engine: "llama", Stack: []record.Lever{a, b}})
+	must(t, d.BeginGroup(ctx, g))
+	end(g, record.Inconclusive, .1)
+	compared := func(side, control, verdict string, effect float64) record.Comparison {
+		return record.Comparison{Side: side, Control: control, Metric: g.Primary, Verdict: verdict, Estimate: &record.Estimate{Method: "ladder", Effect: effect, Level: .95}}
+	}
+	g.Comparisons = []record.Comparison{compared("S1", "A", record.Better, .1), compared("S2", "A", record.Better, .04)}
+	g.Steps = []record.Comparison{compared("S2", "S1", record.Worse, -.0545)}
+	must(t, d.EndGroup(ctx, g))
+	rows(t, d, `select lever, lever_hash, label, step_over, base, verdict, round(effect_pct, 2) from gains order by label, step_over`, [][]any{
+		{"a", "hash-a", "S1", nil, "", "better", 10.},
+		{"a+b", nil, "S2", nil, "", "better", 4.},
+		{"b", "hash-b", "S2", "S1", "a", "worse", -5.45}})
+	rows(t, d, `select name, better, worse from levers order by name`, [][]any{{"a", 1, 0}, {"b", 0, 1}})
+	rows(t, d, `select count(*) from groups where effect_pct = 10`, [][]any{{1}})
+}
+
 // A lever is counted by the verdict of the side that adds it alone: a ladder whose rungs differ is inconclusive as a
 // whole, and neither of its levers is. Cases are joined as the judge does, a stack's verdict is no lever's, and the
 // combinations that a design runs are none of its findings.

@@ -51,6 +51,9 @@ func TestEverythingComesBack(t *testing.T) {
 	for i := range g.Comparisons {
 		g.Comparisons[i].Side = g.Sides[1].Label
 	}
+	for i := range g.Steps {
+		g.Steps[i].Side, g.Steps[i].Control = g.Sides[1].Label, g.Sides[0].Label
+	}
 	must(t, d.BeginGroup(ctx, &g))
 	for i := range 2 {
 		a := &record.Arm{}

@@ -16,6 +16,7 @@ import (
 // heldCost is a cost of one side and case that speaks against it.
 type heldCost struct {
 	side, cs string
+	metric   string
 	shown    bool   // the whole interval lies beyond the limit
 	words    string // the cost, its effect, its interval, its limit
 	more     *int   // blocks that should decide it; nil where none are known to
@@ -54,7 +55,7 @@ func (v *verdict) hold(g *record.Group, cmp record.Comparison, better string, ne
 	effect, words, ok := costEffect(cmp)
 	if !ok {
 		v.warn("%s of side %s could not be held against its limit %s: %s", name, side, signed(limit), cmp.Reason)
-		v.held = append(v.held, heldCost{side: side, cs: cmp.Case, words: name + " was not measured: " + cmp.Reason})
+		v.held = append(v.held, heldCost{side: side, cs: cmp.Case, metric: cmp.Metric, words: name + " was not measured: " + cmp.Reason})
 		return cmp
 	}
 	near, far := math.Inf(-1), math.Inf(1) // the ends of the interval, from the side of the limit
@@ -71,7 +72,7 @@ func (v *verdict) hold(g *record.Group, cmp record.Comparison, better string, ne
 	switch {
 	case cmp.CostBroken:
 		v.warn("%s of side %s is %s, beyond its limit %s", name, side, words, signed(limit))
-		h := heldCost{side: side, cs: cmp.Case, shown: beyond(near), words: fmt.Sprintf("%s is %s, beyond its limit %s", name, words, signed(limit))}
+		h := heldCost{side: side, cs: cmp.Case, metric: cmp.Metric, shown: beyond(near), words: fmt.Sprintf("%s is %s, beyond its limit %s", name, words, signed(limit))}
 		if !h.shown {
 			h.words += ", which these blocks do not show"
 			if need != nil && v.plan && cmp.Estimate != nil && limit > -1 {
@@ -112,7 +113,7 @@ func (v *verdict) unmeasured(g *record.Group, metric string, sides ...string) {
 		return
 	}
 	for _, s := range sides {
-		v.held = append(v.held, heldCost{side: s, words: "cost " + metric + " was not measured: no arm has it"})
+		v.held = append(v.held, heldCost{side: s, metric: metric, words: "cost " + metric + " was not measured: no arm has it"})
 	}
 }
 

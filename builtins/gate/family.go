@@ -92,15 +92,24 @@ func members(g *record.Group) []Member {
 		if len(names) == 0 { // a lever taken away: of the stack, not of the family
 			continue
 		}
+		compared, before := g.Comparisons, ""
+		if i := slices.IndexFunc(g.Steps, func(c record.Comparison) bool { return c.Side == s.Label }); i >= 0 {
+			// In a ladder that adds up a lever is what its rung has over the one before it.
+			compared, before = g.Steps, g.Steps[i].Control
+			names, hashes = nil, nil
+			for _, l := range beyond(s, *sideOf(g, before)) {
+				names, hashes = append(names, l.Name), append(hashes, l.Hash)
+			}
+		}
 		var side []Member
-		for i := range g.Comparisons {
-			c := &g.Comparisons[i]
+		for i := range compared {
+			c := &compared[i]
 			if c.Side != s.Label || c.Cost || c.Metric != g.Primary {
 				continue
 			}
 			p, ok := pOf(c.Estimate)
 			e := stats.PToE(p)
-			if a := anytimeOf(g); a != nil {
+			if a := anytimeOf(g); a != nil && before == "" {
 				e, ok = eOf(g, c, *a)
 				p = math.Min(1, 1/e)
 			}
@@ -116,6 +125,11 @@ func members(g *record.Group) []Member {
 		}
 		if len(g.Sides) > 2 || len(side) > 1 {
 			w := weightsOf(g, s.Label)
+			if below := weightsOf(g, before); before != "" && len(below) == len(w) {
+				for i := range w {
+					w[i] -= below[i]
+				}
+			}
 			for i := range side {
 				side[i].weights = w
 			}
@@ -126,7 +140,7 @@ func members(g *record.Group) []Member {
 			if len(g.Sides) == 2 {
 				worst.Verdict = g.Verdict
 			} else {
-				worst.Verdict, _ = joinCases(g.CaseRule, comparisonsOf(g, s.Label))
+				worst.Verdict, _ = joinCases(g.CaseRule, comparisonsOf(compared, s.Label))
 			}
 			for _, m := range side { // the cost of any case is the finding's
 				if worst.Cost == "" && m.Cost != "" {
@@ -160,9 +174,9 @@ func weightsOf(g *record.Group, side string) []float64 {
 	return w
 }
 
-func comparisonsOf(g *record.Group, side string) []record.Comparison {
+func comparisonsOf(of []record.Comparison, side string) []record.Comparison {
 	var cs []record.Comparison
-	for _, c := range g.Comparisons {
+	for _, c := range of {
 		if c.Side == side && !c.Cost {
 			cs = append(cs, c)
 		}

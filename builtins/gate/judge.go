@@ -12,7 +12,7 @@ import (
 	"flow/workflows/record"
 )
 
-// Judge fills Comparisons, Verdict, Reason and Warnings from the arms, and Noise where it is nil. It is pure
+// Judge fills Comparisons, Steps, Verdict, Reason and Warnings from the arms, and Noise where it is nil. It is pure
 // over the facts of g and past: asked again, it says the same. past are earlier groups, newest first.
 //
 // Every side but the control is compared in every case of the workload, in the primary metric and in the
@@ -20,16 +20,18 @@ import (
 // the group did not pass, or when nothing valid is left; else the verdict of the side, where cases are
 // joined by the workload's rule (joinCases). A ladder has one verdict per rung, and as a whole the one on
 // which all rungs agree, else inconclusive with the rungs named: a ladder screens, and "better" for a whole
-// of which a part is not would be kept by mistake.
+// of which a part is not would be kept by mistake. So it is where a step of a ladder that adds up is worse.
 func Judge(g *record.Group, past []*record.Group) {
 	Borrow(g, past)
 	v := look(g, looksAtResults(g), true)
+	g.Steps = v.steps
 	g.Comparisons, g.Verdict, g.Reason, g.Warnings = v.comparisons, v.verdict, v.reason, append(append(v.warnings, Causes(g)...), Traps(g)...)
 }
 
 // verdict is what one judgement says.
 type verdict struct {
 	comparisons []record.Comparison
+	steps       []record.Comparison
 	verdict     string
 	reason      string
 	warnings    []string
@@ -135,6 +137,10 @@ func look(g *record.Group, sequential, plan bool) verdict {
 		return v.end(record.Invalid, "%s", w)
 	}
 	v.compareAll(g, blocks, rule)
+	v.steps = v.stepsOf(g, blocks, rule)
+	for _, w := range TakenBack(g) {
+		v.warn("%s", w)
+	}
 	v.labels(g, blocks)
 	if plan {
 		v.requestIndex(g, blocks)
@@ -400,6 +406,10 @@ func (v *verdict) join(g *record.Group) {
 	word := "rung"
 	if g.Design != "" {
 		word = "lever"
+	}
+	if w := harm(g, v.steps); same && rungs[0].verdict == record.Better && w != "" {
+		v.end(record.Inconclusive, "every %s is better than the control, and not every step: %s", word, w)
+		return
 	}
 	if same {
 		v.end(rungs[0].verdict, "every %s: %s", word, strings.Join(words, "; "))

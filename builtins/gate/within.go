@@ -118,7 +118,7 @@ const mostRungs = 6
 
 // rungContrasts says what each rung of a ladder has over the one before it; the two share controls.
 func (v *verdict) rungContrasts(g *record.Group, blocks []BlockState) {
-	if g.Role != record.RoleLadder || g.Design != "" || len(g.Sides) > mostRungs+1 {
+	if g.Role != record.RoleLadder || g.Design != "" || len(g.Sides) > mostRungs+1 || addsUp(g) { // of what adds up there are steps
 		return
 	}
 	cs := firstCase(g)
@@ -129,20 +129,10 @@ func (v *verdict) rungContrasts(g *record.Group, blocks []BlockState) {
 			continue
 		}
 		if before != "" {
-			c := collect(g, blocks, s.Label, g.Primary, cs)
-			p := collect(g, blocks, before, g.Primary, cs)
-			if c.kind != "ladder" || len(c.blocks) == 0 || len(c.blocks) != len(p.blocks) {
+			e, corr, c, ok := v.overBefore(g, blocks, before, s.Label, cs)
+			if c.kind != "ladder" {
 				return
 			}
-			ls := c.ladders()
-			for i, l := range p.ladders() { // both rungs' arms in one
-				for j, label := range l.Labels {
-					if label == before {
-						ls[i].Y[j] = l.Y[j]
-					}
-				}
-			}
-			e, corr, ok := stats.RungContrast(ls, g.Control, before, s.Label, lent(g, g.Primary, cs))
 			effect, fin := stats.Ratio(e.Diff)
 			if low, high, known := e.Interval(.95); ok && fin && known {
 				l, ok1 := stats.Ratio(low)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flow/builtins/gate"
 	"flow/db"
 	"flow/starlark/diag"
 	"flow/starlark/script"
@@ -224,6 +225,7 @@ func (c *counting) read(sensors []string) {
 func (c *counting) BeginGroup(ctx context.Context, g *record.Group) error {
 	c.warn(deadKnobs(g)...)
 	c.warn(c.here.programs(g)...)
+	c.warn(gate.TakenBack(g)...)
 	c.groups++
 	return c.Memory.BeginGroup(ctx, g)
 }

@@ -246,8 +246,9 @@ func (s *shower) group(id string) error {
 	s.groupArms(g)
 	s.failed(g)
 	var rows [][]string
-	for i := range g.Comparisons {
-		c := &g.Comparisons[i]
+	compared := append(slices.Clone(g.Comparisons), g.Steps...)
+	for i := range compared {
+		c := &compared[i]
 		what := c.Metric
 		if c.Case != "" {
 			what += " (" + c.Case + ")"

@@ -156,22 +156,24 @@ WHERE b.purpose = 'measured' AND b.disposition = 'ok' AND b.block >= 0;
 
 -- gains: one row for each finished comparison of a side with its control: the history of levers. lever is
 -- what the side has and the control has not (lever_hash when that is one lever), base what the control
--- has. is_cost marks secondary metrics. Imported and simulated sessions are in it: see measurer and
+-- has. A rung of a ladder that adds up has a second row: against the rung before it, which is named by step_over.
+-- is_cost marks secondary metrics. Imported and simulated sessions are in it: see measurer and
 -- imported.
 CREATE VIEW gains AS
-SELECT d.added AS lever,
-  CASE WHEN json_array_length(d.added_key) = 1 THEN json_extract(d.added_key, '$[0]') END AS lever_hash, d.added_key AS lever_hashes,
+SELECT coalesce(c.added, d.added) AS lever,
+  CASE WHEN json_array_length(coalesce(c.added_key, d.added_key)) = 1 THEN json_extract(coalesce(c.added_key, d.added_key), '$[0]') END AS lever_hash,
+  coalesce(c.added_key, d.added_key) AS lever_hashes,
   g.verdict AS group_verdict, nullif(c.verdict, '') AS verdict, coalesce(nullif(c.reason, ''), nullif(g.reason, '')) AS reason,
   c.metric, nullif(c.case_name, '') AS case_name, c.is_cost, c.cost_broken,
   100 * c.effect AS effect_pct, 100 * c.low AS low_pct, 100 * c.high AS high_pct, c.level, 100 * c.low90 AS low90_pct, 100 * c.high90 AS high90_pct,
   c.se AS se_log, c.df, c.method, c.blocks, nullif(c.borrowed, '') AS borrowed, c.valid_anytime,
   c.median_control, c.median_side, c.gain_of_medians_pct, c.n_control, c.n_side,
-  k.stack AS base, k.stack_key AS base_hashes, d.label, g.control,
+  k.stack AS base, k.stack_key AS base_hashes, d.label, g.control, CASE WHEN c.over IS NOT NULL THEN k.label END AS step_over,
   s.id AS session_id, g.id AS group_id, g.name AS group_name, g.role, g.engine, g.engine_hash, g.workload_hash, nullif(g.model, '') AS model_sha256,
   m.id AS machine_id, m.host AS machine, s.measurer, s.imported, s.workflow,
   strftime('%Y-%m-%dT%H:%M:%fZ', g.wall_end_ns / 1e9, 'unixepoch') AS ended, g.wall_end_ns
 FROM t_comparison c JOIN t_side d ON d.key = c.side JOIN t_group g ON g.key = c.grp
-JOIN t_side k ON k.grp = g.key AND k.is_control = 1
+JOIN t_side k ON k.grp = g.key AND CASE WHEN c.over IS NULL THEN k.is_control = 1 ELSE k.key = c.over END
 JOIN t_session s ON s.key = g.session JOIN t_machine m ON m.key = s.machine
 WHERE g.verdict <> '';
 
@@ -188,12 +190,18 @@ FROM t_group g JOIN t_session s ON s.key = g.session, json_each(g.doc, '$.warnin
 -- simulated and recorded sessions are not counted: see gains.
 CREATE VIEW levers AS
 WITH side_verdict AS MATERIALIZED (
-  SELECT side, min(verdict) AS low, max(verdict) AS high, max(verdict = 'invalid') AS bad, max(verdict = 'worse') AS loses,
+  SELECT side, over IS NOT NULL AS is_step, min(verdict) AS low, max(verdict) AS high, max(verdict = 'invalid') AS bad, max(verdict = 'worse') AS loses,
     max(verdict = 'inconclusive') AS open, max(verdict = 'equivalent') AS same
-  FROM t_comparison WHERE is_cost = 0 GROUP BY side
+  FROM t_comparison WHERE is_cost = 0 GROUP BY side, over IS NOT NULL
+),
+alone (lever, grp, side, is_step) AS MATERIALIZED (
+  SELECT e.lever, d.grp, d.key, 0 FROM t_side_lever e JOIN t_side d ON d.key = e.side AND json_array_length(d.added_key) = 1 WHERE e.is_added
+  UNION
+  SELECT l.key, c.grp, c.side, 1 FROM t_comparison c JOIN t_lever l ON l.hash = json_extract(c.added_key, '$[0]')
+  WHERE c.over IS NOT NULL AND json_array_length(c.added_key) = 1
 ),
 own AS MATERIALIZED (
-  SELECT e.lever, g.key AS grp, CASE
+  SELECT a.lever, g.key AS grp, CASE
       WHEN g.verdict IN ('', 'invalid', 'infeasible') THEN g.verdict
       WHEN (SELECT count(*) FROM t_side x WHERE x.grp = g.key) = 2 THEN g.verdict
       WHEN v.low = v.high THEN v.low
@@ -202,10 +210,9 @@ own AS MATERIALIZED (
       WHEN json_extract(g.doc, '$.case_rule') = 'worst' AND NOT v.open AND v.same THEN 'equivalent'
       WHEN v.side IS NOT NULL THEN 'inconclusive'
     END AS verdict
-  FROM t_side_lever e JOIN t_side d ON d.key = e.side AND json_array_length(d.added_key) = 1 JOIN t_group g ON g.key = d.grp
+  FROM alone a JOIN t_group g ON g.key = a.grp
   JOIN t_session s ON s.key = g.session AND s.measurer = 'real'
-  LEFT JOIN side_verdict v ON v.side = d.key
-  WHERE e.is_added
+  LEFT JOIN side_verdict v ON v.side = a.side AND v.is_step = a.is_step
 ),
 ended AS MATERIALIZED (
   SELECT lever, count(DISTINCT CASE verdict WHEN 'better' THEN grp END) AS better, count(DISTINCT CASE verdict WHEN 'worse' THEN grp END) AS worse,
@@ -239,7 +246,7 @@ step AS MATERIALIZED (
     FROM t_group g JOIN t_session s ON s.key = g.session JOIN t_machine m ON m.key = s.machine
     JOIN t_side d ON d.grp = g.key AND d.is_control = 0
     JOIN t_side k ON k.grp = g.key AND k.is_control = 1
-    JOIN t_comparison c ON c.grp = g.key AND c.side = d.key AND c.is_cost = 0 AND c.metric = g.metric
+    JOIN t_comparison c ON c.grp = g.key AND c.side = d.key AND c.is_cost = 0 AND c.over IS NULL AND c.metric = g.metric
     WHERE s.measurer = 'real' AND g.role = 'qualification' AND g.verdict = 'better' AND c.effect IS NOT NULL)
   WHERE nth = 1
 ),

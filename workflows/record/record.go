@@ -164,6 +164,7 @@ type Group struct {
 	Reason      string             `json:"reason,omitempty"`
 	Stopped     string             `json:"stopped,omitempty"`     // which stop ended it
 	Comparisons []Comparison       `json:"comparisons,omitempty"` // one per rung and case
+	Steps       []Comparison       `json:"steps,omitempty"`       // of a ladder that adds up: each rung against the one before it, which is the Control
 	Warnings    []string           `json:"warnings,omitempty"`
 	WallStartNS int64              `json:"wall_start_ns"`
 	WallEndNS   *int64             `json:"wall_end_ns,omitempty"`

@@ -156,15 +156,23 @@ func (p *page) primary(g *record.Group) {
 	p.wrapped(2, "", head)
 	t := &grid{right: map[int]bool{3: true, 4: true, 5: true}, drop: []int{6}, fold: []int{0, 8}}
 	labels, halves := map[string]bool{}, false
-	for _, c := range cs {
+	rows := slices.Clone(cs)
+	for i := range g.Steps {
+		rows = append(rows, &g.Steps[i])
+	}
+	for _, c := range rows {
 		e := effectOf(c)
 		if e.label != "" {
 			labels[e.label] = true
 		}
 		halves = halves || e.half != ""
 	}
-	for _, c := range cs {
-		p.effectRow(t, c, len(labels) > 1, "")
+	for i, c := range rows {
+		step := ""
+		if i >= len(cs) {
+			step = "step " + stepName(g, c)
+		}
+		p.effectRow(t, c, len(labels) > 1, step)
 	}
 	p.grid(4, t)
 	if len(labels) == 1 {
@@ -190,6 +198,23 @@ func (p *page) primary(g *record.Group) {
 			}
 		}
 	}
+}
+
+// stepName is the levers that a step of a ladder adds.
+func stepName(g *record.Group, c *record.Comparison) string {
+	before := map[string]bool{}
+	var names []string
+	for _, s := range g.Sides {
+		for _, l := range s.Stack {
+			switch {
+			case s.Label == c.Control:
+				before[l.Hash+l.Name] = true
+			case s.Label == c.Side && !before[l.Hash+l.Name]:
+				names = append(names, l.Name)
+			}
+		}
+	}
+	return strings.Join(names, " + ")
 }
 
 func whose(c *record.Comparison, of int) string {

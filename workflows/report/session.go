@@ -176,6 +176,11 @@ func (p *page) rows(g *record.Group, add func(name, change string, cells ...stri
 		}
 		add(name, changeOf(g, c.Side), p.sign(orDash(verdict)), p.sign(e.value), p.sign(e.interval), arms, time, marks)
 	}
+	for i := range g.Steps {
+		c := &g.Steps[i]
+		e, name := effectOf(c), stepName(g, c)
+		add(strings.TrimSpace(name+" over "+c.Control+" "+c.Case), name, p.sign(orDash(c.Verdict)), p.sign(e.value), p.sign(e.interval), "", "", "")
+	}
 }
 
 // against is the costs that made a verdict another than that of the effect alone, in the words of its reason.

@@ -111,4 +111,7 @@ func force(g *record.Group, verdict string) {
 			g.Comparisons[i].Verdict = verdict
 		}
 	}
+	for i := range g.Steps {
+		g.Steps[i].Verdict = verdict
+	}
 }

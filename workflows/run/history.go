@@ -6,6 +6,8 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"flow/workflows/plan"
 	"flow/workflows/record"
@@ -66,6 +68,10 @@ func (s *Session) historyRows(g *record.Group, lever string) [][]any {
 		if side.Label == g.Control || g.Design != "" && !side.Estimated { // a run of a design speaks of no lever by itself
 			continue
 		}
+		if below := stepsBelow(g, side.Label); below != nil { // in a ladder that adds up a lever is its step
+			rows = append(rows, s.stepRows(g, side, below, lever)...)
+			continue
+		}
 		verdict, reason := g.Verdict, g.Reason
 		var effect, low, high any
 		for _, c := range g.Comparisons {
@@ -87,6 +93,49 @@ func (s *Session) historyRows(g *record.Group, lever string) [][]any {
 			rows = append(rows, []any{l.Name, l.Hash, g.SessionID, g.ID, g.Role, verdict, reason, effect, low, high,
 				names, string(baseJSON), g.Engine, g.Workload, g.SessionID == s.Session.ID})
 		}
+	}
+	return rows
+}
+
+// stepsBelow is the side that a rung's steps are compared with, nil where it has none.
+func stepsBelow(g *record.Group, label string) *record.Side {
+	for _, c := range g.Steps {
+		for i := range g.Sides {
+			if c.Side == label && g.Sides[i].Label == c.Control {
+				return &g.Sides[i]
+			}
+		}
+	}
+	return nil
+}
+
+// stepRows are the rows of a rung of a ladder that adds up: of the levers that it adds to the rung before, which is
+// their base.
+func (s *Session) stepRows(g *record.Group, side record.Side, below *record.Side, lever string) (rows [][]any) {
+	var names, base []string
+	for _, l := range below.Stack {
+		names, base = append(names, l.Name), append(base, l.Hash)
+	}
+	baseJSON, err := json.Marshal(base)
+	if err != nil {
+		return nil
+	}
+	for _, c := range g.Steps {
+		if c.Side != side.Label {
+			continue
+		}
+		var effect, low, high any
+		if c.Estimate != nil {
+			effect, low, high = c.Estimate.Effect, number(c.Estimate.Low), number(c.Estimate.High)
+		}
+		for _, l := range side.Stack {
+			if slices.Contains(base, l.Hash) || lever != "" && l.Hash != lever {
+				continue
+			}
+			rows = append(rows, []any{l.Name, l.Hash, g.SessionID, g.ID, g.Role, c.Verdict, c.Reason, effect, low, high,
+				strings.Join(names, "+"), string(baseJSON), g.Engine, g.Workload, g.SessionID == s.Session.ID})
+		}
+		break // the first case, as of the other groups
 	}
 	return rows
 }

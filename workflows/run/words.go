@@ -70,6 +70,9 @@ func shortGroup(g *record.Group) {
 	for i := range g.Comparisons {
 		g.Comparisons[i].Reason = Cut(g.Comparisons[i].Reason, maxGroupWords)
 	}
+	for i := range g.Steps {
+		g.Steps[i].Reason = Cut(g.Steps[i].Reason, maxGroupWords)
+	}
 	for i := range g.Warnings {
 		g.Warnings[i] = Cut(g.Warnings[i], maxGroupWords)
 	}
