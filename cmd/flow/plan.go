@@ -383,6 +383,9 @@ func (p *planned) text(width int) string {
 	if len(p.StandIns) > 0 {
 		line("  ", "stand-ins for parameters without a value: ", strings.Join(p.StandIns, ", "))
 	}
+	for _, words := range p.Missing {
+		b.WriteString("  " + words + "\n") // in one line: a path can be copied
+	}
 	if len(p.Past) > 0 {
 		line("  ", "from the database: ", strings.Join(p.Past, "; "))
 	}
