@@ -67,6 +67,9 @@ takes what flow run takes:
 				return err
 			}
 			c.Simulate = simulate
+			if c.Cut > 0 {
+				fmt.Fprintf(a.stderr, "warning: %d of %s ended by session.budget: the groups that it left out of them are in no rate\n", c.Cut, countOf(c.Sessions, "session"))
+			}
 			for _, words := range c.Unknown {
 				fmt.Fprintf(a.stderr, "warning: %s\n", words)
 			}
@@ -105,7 +108,8 @@ type calibration struct {
 	WrongDirection    *share        `json:"wrong_direction_rate"`
 	MeanArms          float64       `json:"mean_arms"`
 	Groups            []*calibrated `json:"groups"`
-	Unknown           []string      `json:"unknown,omitempty"` // levers of --simulate that no group had, in words
+	Cut               int           `json:"cut_by_budget,omitempty"` // sessions that their budget of arms ended: later groups are missing of them
+	Unknown           []string      `json:"unknown,omitempty"`       // levers of --simulate that no group had, in words
 }
 
 // calibrated is one group of a workflow, or one rung of a ladder, over the sessions that ran it.
@@ -173,7 +177,8 @@ func calibrateFile(ctx context.Context, file string, params map[string]string, m
 		}
 		if err == nil && k == 0 { // one alone first: all at once would fill memory faster than it can be seen
 			_, err = tried(ctx, "calibrate", file, func(ctx context.Context) ([]*record.Group, error) {
-				return simulateOnce(ctx, w, model, sessionSeed(seed, 0))
+				groups, _, err := simulateOnce(ctx, w, model, sessionSeed(seed, 0))
+				return groups, err
 			})
 		}
 		if err != nil {
@@ -186,10 +191,13 @@ func calibrateFile(ctx context.Context, file string, params map[string]string, m
 				if i >= n {
 					return
 				}
-				groups, err := simulateOnce(ctx, w, model, sessionSeed(seed, i))
+				groups, cut, err := simulateOnce(ctx, w, model, sessionSeed(seed, i))
 				if err != nil {
 					cancel(err)
 					return
+				}
+				if cut {
+					parts[k].cut++
 				}
 				parts[k].add(groups, model)
 				if d := int(done.Add(1)); d%max(100, n/10) == 0 && d < n {
@@ -214,8 +222,8 @@ func calibrateFile(ctx context.Context, file string, params map[string]string, m
 	return c, nil
 }
 
-// simulateOnce is one session in memory; it gives its groups in order.
-func simulateOnce(ctx context.Context, w *workflow, model measure.Model, seed uint64) ([]*record.Group, error) {
+// simulateOnce is one session in memory; it gives its groups in order. cut says that its budget ended it.
+func simulateOnce(ctx context.Context, w *workflow, model measure.Model, seed uint64) (groups []*record.Group, cut bool, err error) {
 	ctx, stop := context.WithTimeoutCause(ctx, time.Minute, usage("calibrate", "one session of main took longer than a minute", "look for a loop that does not end"))
 	defer stop()
 	m := measure.NewSimulated(model, record.Machine{ID: "calibrate"}, func() int64 { return 0 })
@@ -225,11 +233,11 @@ func simulateOnce(ctx context.Context, w *workflow, model measure.Model, seed ui
 		Session: &record.Session{ID: "calibrate", Measurer: record.MeasurerSimulated, Machine: m.On, Seed: seed},
 		Clock:   m.Clock(), Sleep: m.Sleep, Measurer: m, Recorder: kept, Journal: mem, NewID: numbered(),
 	})
-	err := w.act(ctx, session{s})
+	err = w.act(ctx, session{s})
 	if kind, ok := diag.KindOf(err); ok && kind == diag.Stopped && ctx.Err() == nil {
-		err = nil // its budget is spent: what it decided until then counts
+		cut, err = true, nil // its budget is spent: what it decided until then counts
 	}
-	return kept.groups, err
+	return kept.groups, cut, err
 }
 
 // numbered gives ids that cost nothing.
@@ -259,6 +267,7 @@ type tally struct {
 	groups       map[string]*calibrated
 	order        []string
 	arms, anyBad int
+	cut          int // sessions that their budget ended
 	levers       map[string]bool
 	nothing      int // sessions with a group whose levers do nothing
 }
@@ -360,6 +369,7 @@ func merged(file string, parts []tally, n int, seed uint64) *calibration {
 	c := &calibration{File: file, Sessions: n, Seed: seed}
 	all := tally{groups: map[string]*calibrated{}}
 	for _, p := range parts {
+		c.Cut += p.cut
 		all.arms, all.anyBad, all.nothing = all.arms+p.arms, all.anyBad+p.anyBad, all.nothing+p.nothing
 		for _, name := range p.order {
 			x, y := all.group(name), p.groups[name]
