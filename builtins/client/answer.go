@@ -27,11 +27,16 @@ type answer struct {
 
 	onMark func() // Options.OnMark, for a measured request
 
+	began  int64 // when the last piece of the request began to be written
+	early  bool  // its answer began before that
+	unsent bool  // the request was not written whole
+
 	events   sse
 	scanner  scanner
 	usage    scanner // a second one: the first is inside a frame
 	frame    frame
 	text     []byte
+	most     int       // frames that are kept; mostUnasked when zero
 	thought  hash.Hash // of the reasoning; nil when there was none
 	arrivals []int64   // per frame, ns
 	kernel   int       // reads that the kernel stamped
@@ -89,6 +94,38 @@ func (a *answer) closed(now int64) error {
 	return a.events.end(stamp{ns: at})
 }
 
+// An answer may have more frames than tokens, and an engine may not know our word for the most tokens; but one
+// that never ends must not fill the memory until its time is over.
+const (
+	framesPerToken = 4
+	framesAtLeast  = 64 << 10
+	mostUnasked    = 2 << 20 // where nobody knows how many tokens were asked for
+	mostText       = 64 << 20
+)
+
+// framesOf is how many frames an answer of so many tokens may have; 0 is unknown.
+func framesOf(tokens int) int {
+	if tokens <= 0 {
+		return mostUnasked
+	}
+	return min(framesPerToken*min(tokens, mostUnasked)+framesAtLeast, mostUnasked)
+}
+
+// endless says that enough was kept of this answer.
+func (a *answer) endless() error {
+	most := a.most
+	if most == 0 {
+		most = mostUnasked
+	}
+	switch {
+	case a.row.Frames >= most:
+		return fail(kindEndless, fmt.Errorf("the answer goes on after %d frames, with %d tokens asked for: no more is read", a.row.Frames, a.row.MaxTokens))
+	case len(a.text) > mostText:
+		return fail(kindEndless, fmt.Errorf("the answer goes on after %d bytes of text: no more is read", len(a.text)))
+	}
+	return nil
+}
+
 // onFrame takes one message of the stream.
 func (a *answer) onFrame(data []byte, at stamp) error {
 	if len(data) == 0 {
@@ -104,6 +141,9 @@ func (a *answer) onFrame(data []byte, at stamp) error {
 	if a.row.DoneNS != nil && !a.native && !a.ollama {
 		a.after++
 		return nil
+	}
+	if err := a.endless(); err != nil {
+		return err
 	}
 	a.row.Frames++
 	a.arrivals = append(a.arrivals, at.ns)

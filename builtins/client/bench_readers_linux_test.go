@@ -174,12 +174,6 @@ func readFlow(r reading, kernel bool) (arrivals, int, error) {
 	return at, coalesced, nil
 }
 
-// withoutKernel makes c what it is on other systems.
-func withoutKernel(c *Client) {
-	c.poller.close()
-	c.poller, c.kernel = nil, nil
-}
-
 // readRaw is one thread, epoll and read; a frame is where one begins.
 func readRaw(r reading) (arrivals, int, error) {
 	runtime.LockOSThread()

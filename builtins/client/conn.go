@@ -3,10 +3,13 @@ package client
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"flow/starlark/diag"
@@ -66,9 +69,9 @@ func (s *lastStamp) Read(b []byte) (int, error) {
 
 // link is a connection as an exchange uses it.
 type link interface {
-	// send writes all of b. began is when the last piece of it began to be written: nothing was answered
-	// before.
-	send(b []byte, now func() int64) (began int64, err error)
+	// send writes all of b, or gives up with errUnread. began is when the last piece of it began to be
+	// written, and early says that there was something to read by then: nothing was answered before.
+	send(b []byte, now func() int64) (began int64, early bool, err error)
 	// deliver hands every read to take until take has had enough, which it has after an error.
 	deliver(take func(b []byte, at stamp, err error) taken)
 	// cut ends what waits on the link with an error, now and from now on; cutIn does so in a while.
@@ -87,6 +90,15 @@ type taken struct {
 	frames int // frames with content that it brought to their end
 }
 
+// errUnread is a server that has answered, or hung up, and reads no more of a long request.
+var errUnread = errors.New("the server reads no more of it")
+
+// unreadWait is how long a server that has something to say may take to read on.
+const unreadWait = 500 * time.Millisecond
+
+// unsure is how far apart two readings of the clocks' offset may be, on a machine that was busy meanwhile: ns.
+const unsure = 50_000
+
 // wire is a link that may have been used before.
 type wire struct {
 	link
@@ -96,25 +108,83 @@ type wire struct {
 // socket is a link that the exchange's own goroutine reads.
 type socket struct {
 	source
-	tcp net.Conn // below everything
-	buf []byte
+	tcp   net.Conn // below everything
+	buf   []byte
+	ahead *ahead // the first read, begun while a long request was written
+}
+
+// ahead is a read that another goroutine does.
+type ahead struct {
+	done chan struct{}
+	n    int
+	at   stamp
+	err  error
 }
 
 // pieceSize is what is written at once of a long request.
 const pieceSize = 64 << 10
 
-func (s *socket) send(b []byte, now func() int64) (began int64, err error) {
+// send reads while it writes a long request: a server that refuses it may never read the rest. TLS allows no
+// look at the socket instead, for what comes there need not be an answer.
+func (s *socket) send(b []byte, now func() int64) (began int64, early bool, err error) {
+	var pieces atomic.Int64
+	if len(b) > pieceSize {
+		a, sent := &ahead{done: make(chan struct{})}, make(chan struct{})
+		defer close(sent)
+		s.ahead = a
+		go func() {
+			a.n, a.at, a.err = s.readStamped(s.buf)
+			close(a.done)
+			for before := int64(-1); ; {
+				select {
+				case <-sent:
+					return
+				case <-time.After(unreadWait):
+				}
+				if now := pieces.Load(); now != before {
+					before = now
+					continue
+				}
+				_ = s.SetWriteDeadline(time.Unix(1, 0))
+				return
+			}
+		}()
+	}
 	for {
 		n := min(len(b), pieceSize)
-		began = now()
-		if _, err = s.Write(b[:n]); err != nil || n == len(b) {
-			return began, err
+		began, early = now(), s.hasRead()
+		if _, err = s.Write(b[:n]); err != nil && s.hasRead() && errors.Is(err, os.ErrDeadlineExceeded) {
+			err = errUnread
 		}
+		if err != nil || n == len(b) {
+			return began, early, err
+		}
+		pieces.Add(1)
 		b = b[n:]
 	}
 }
 
+// hasRead says that the read ahead is over.
+func (s *socket) hasRead() bool {
+	if s.ahead == nil {
+		return false
+	}
+	select {
+	case <-s.ahead.done:
+		return true
+	default:
+		return false
+	}
+}
+
 func (s *socket) deliver(take func(b []byte, at stamp, err error) taken) {
+	if a := s.ahead; a != nil {
+		<-a.done
+		s.ahead = nil
+		if take(s.buf[:a.n], a.at, a.err).over {
+			return
+		}
+	}
 	for {
 		n, at, err := s.readStamped(s.buf)
 		if take(s.buf[:n], at, err).over {

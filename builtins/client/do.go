@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -28,6 +29,7 @@ const (
 	kindTimeout   = "timeout"
 	kindClosed    = "closed"
 	kindGarbage   = "garbage"
+	kindEndless   = "endless" // more than is kept of an answer
 	kindCancelled = "cancelled"
 )
 
@@ -51,6 +53,7 @@ func (c *Client) Do(ctx context.Context, p Prompt) record.Request {
 		PromptSHA: sha([]byte(p.Text)), Nonce: p.Nonce, ScheduledNS: p.ScheduledNS,
 	})
 	a.row.MaxTokens = c.o.asked(p)
+	a.most = framesOf(a.row.MaxTokens)
 	if p.Mark == record.MarkMeasured {
 		a.onMark = c.o.OnMark
 	}
@@ -138,29 +141,36 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 		}
 	}()
 	offset := c.kernel.fresh()
-	began, unsent := w.send(message, c.o.Now)
+	began, early, unsent := w.send(message, c.o.Now)
 	sent := c.o.Now()
+	a.began, a.early, a.unsent = began, early, unsent != nil
 	switch over := ended(ctx); {
 	case unsent == nil:
 		a.row.SentNS = &sent
 		a.mark()
 	case over != nil:
 		return false, over
-	case w.reused:
+	case w.reused && !errors.Is(unsent, errUnread):
 		return true, nil
 	default: // a server may refuse a long request before it has read it: its words are worth a look
 		w.cutIn(refusalWait)
 	}
-	r = &response{onHeaders: a.headers, onPayload: a.payload}
+	r = &response{onPayload: a.payload}
+	r.onHeaders = func(resp *http.Response, at stamp) error {
+		a.early = a.early && !r.interim && r.extra == 0
+		return a.headers(resp, at)
+	}
 	lingering, decoding := false, false
 	defer a.mark()
 	w.deliver(func(b []byte, at stamp, broke error) taken {
 		before := a.row.ContentFrames
 		if len(b) > 0 {
-			a.sentBefore(at, began)
+			at = a.notBefore(at)
 			a.read(at)
 			if bad := r.feed(b, at); bad != nil {
-				err = fail(kindGarbage, bad)
+				if err = bad; !errors.As(bad, new(*failure)) {
+					err = fail(kindGarbage, bad)
+				}
 				return taken{over: true}
 			}
 			if !decoding && a.row.ContentFrames > 0 {
@@ -191,23 +201,45 @@ func (c *Client) converse(ctx context.Context, w *wire, message []byte, a *answe
 		return again, err
 	}
 	a.row.CloseNS = &r.endAt.ns
+	if r.extra > 0 {
+		a.warn("%d bytes came that belong to no answer: the connection is not used again", r.extra)
+		r.keep = false
+	}
 	if moved := c.kernel.fresh() - offset; moved > int64(time.Millisecond) || moved < -int64(time.Millisecond) {
 		a.warn("the wall clock was stepped by %s during the request: kernel stamps near the step may be off", time.Duration(moved))
 	}
 	return false, nil
 }
 
-// sentBefore mends the end of sending where the machine took the thread away between the write and its stamp,
-// while the kernel stamped the answer: nothing was answered before the last write began.
-func (a *answer) sentBefore(at stamp, began int64) {
+// notBefore is a stamp held against the start of the last write: two clocks that agree to some microseconds may put
+// an answer before its question, where the socket still was empty when the write began.
+func (a *answer) notBefore(at stamp) stamp {
+	if !a.early && at.ns < a.began && at.ns >= a.began-unsure {
+		at.ns = a.began
+	}
+	return at
+}
+
+// asked holds the beginning of an answer against the end of sending, so that no time counted from there is
+// negative. The machine may take the thread away between the last write and its stamp, while the kernel stamps
+// the answer: then the start of that write stands for its end. What came before that start was not asked for: a
+// stream is none of ours, and a refusal came before the request was sent. Bytes that were there by then say so
+// even where their stamp is later: the kernel gives them that of the connection's end when that came before the read.
+func (a *answer) asked(status int, at stamp) error {
 	sent := a.row.SentNS
-	if sent == nil || at.ns >= *sent {
-		return
+	before := a.unsent || a.early || at.ns < a.began
+	switch {
+	case before && status == http.StatusOK:
+		return errors.New("answered before it was asked")
+	case before:
+		a.row.SentNS = nil
+	case sent != nil && at.ns < *sent:
+		if *sent-at.ns > int64(time.Millisecond) {
+			a.warn(lateStamp)
+		}
+		a.row.SentNS = &a.began
 	}
-	if *sent-at.ns > int64(time.Millisecond) {
-		a.warn(lateStamp)
-	}
-	a.row.SentNS = &began
+	return nil
 }
 
 // mark says that a phase of the request began or ended just now.
@@ -235,7 +267,11 @@ func (c *Client) broken(ctx context.Context, a *answer, r *response, err error) 
 		return over
 	}
 	if a.row.DoneNS != nil {
-		a.warn("the answer was still open %s after its last frame", lingerAfterDone)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			a.warn("the answer was still open %s after its last frame", lingerAfterDone)
+		} else {
+			a.warn("the connection broke after the last frame of the answer: %v", err)
+		}
 		return nil
 	}
 	return fail(kindClosed, err)
@@ -243,7 +279,11 @@ func (c *Client) broken(ctx context.Context, a *answer, r *response, err error) 
 
 // headers takes the status line.
 func (a *answer) headers(resp *http.Response, at stamp) error {
-	a.row.HTTPStatus, a.row.HeadersNS = resp.StatusCode, place(at.ns)
+	a.row.HTTPStatus = resp.StatusCode
+	if err := a.asked(resp.StatusCode, at); err != nil {
+		return err
+	}
+	a.row.HeadersNS = place(at.ns)
 	kind := resp.Header.Get("Content-Type")
 	a.whole = resp.StatusCode != http.StatusOK || !a.ollama && strings.Contains(kind, "json") && !strings.Contains(kind, "event-stream")
 	return nil

@@ -220,7 +220,7 @@ func FuzzAnswer(f *testing.F) {
 			}
 		}
 		if whole.Text != halves.Text || whole.Frames != halves.Frames {
-			// Bytes after the end of an answer are an error only when they come with it.
+			// A line that is too long is one only when it comes in pieces.
 			if whole.Status == halves.Status && whole.Status == "ok" {
 				t.Fatalf("%q cut at %d: text %q and %q, frames %d and %d", data, at, whole.Text, halves.Text, whole.Frames, halves.Frames)
 			}

@@ -159,18 +159,22 @@ func (k *kernelClock) stamped(conn net.Conn) source {
 // controlSize is room for a receive time and something beside it.
 const controlSize = 128
 
-// unsure is how far apart two readings of the clocks' offset may be, on a machine that was busy meanwhile: ns.
-const unsure = 50_000
-
 // stamper turns what came with the reads of one connection into stamps.
 type stamper struct {
 	clock      *kernelClock
 	lastKernel int64
+	last       int64 // of any read
 }
 
 // of gives the stamp of a read that ended at now: the time at which the last segment of what was read came
 // in, or now where the kernel did not say or what it said cannot be.
 func (s *stamper) of(control []byte, now int64) stamp {
+	at := s.kernel(control, now)
+	s.last = at.ns
+	return at
+}
+
+func (s *stamper) kernel(control []byte, now int64) stamp {
 	wall := kernelTime(control)
 	if wall == 0 {
 		return stamp{ns: now}
@@ -184,8 +188,9 @@ func (s *stamper) of(control []byte, now int64) stamp {
 	if at > now+unsure || at < s.lastKernel-unsure {
 		return stamp{ns: now}
 	}
-	// Two readings of the offset differ by some nanoseconds, and two reads of one segment have one stamp.
-	at = min(max(at, s.lastKernel), now)
+	// Two readings of the offset differ by some nanoseconds, and two reads of one segment have one stamp. What
+	// lay there while the read before it got the later one is no earlier than that.
+	at = min(max(at, s.last), now)
 	s.lastKernel = at
 	return stamp{ns: at, kernel: true}
 }

@@ -118,7 +118,7 @@ func TestSteppedClock(t *testing.T) {
 	defer w.Close()
 	body, _ := c.o.body(Prompt{Text: "x"})
 	message, _ := c.o.request(base, "/", body)
-	if _, err := w.send(message, now); err != nil {
+	if _, _, err := w.send(message, now); err != nil {
 		t.Fatal(err)
 	}
 	c.kernel.offset.Add(-int64(time.Hour)) // as if the wall clock had been put forward since

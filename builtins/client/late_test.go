@@ -13,11 +13,12 @@ import (
 // prepared is a link whose answer has come when its request has been written.
 type prepared struct {
 	began int64
+	early bool
 	text  string
 	at    stamp
 }
 
-func (p *prepared) send([]byte, func() int64) (int64, error) { return p.began, nil }
+func (p *prepared) send([]byte, func() int64) (int64, bool, error) { return p.began, p.early, nil }
 
 func (p *prepared) deliver(take func(b []byte, at stamp, err error) taken) {
 	if !take([]byte(p.text), p.at, nil).over {
@@ -48,7 +49,7 @@ func TestSentBeforeAnswered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := &Client{o: Options{API: plan.API{Kind: plan.APIChat}, Now: func() int64 { return tt.back }}}
 			a := newAnswer(plan.APIChat, record.Request{})
-			l := &prepared{began, sseHead + chunked(chatFrame("a")+finishFrame+doneFrame) + lastOne, stamp{ns: answered, kernel: true}}
+			l := &prepared{began, false, sseHead + chunked(chatFrame("a")+finishFrame+doneFrame) + lastOne, stamp{ns: answered, kernel: true}}
 			again, err := c.converse(t.Context(), &wire{link: l}, nil, a)
 			r := a.finish(err)
 			if again || r.Status != statusOK || *r.SentNS != tt.want || *r.FirstContentNS != answered {

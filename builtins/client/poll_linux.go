@@ -236,18 +236,40 @@ type polled struct {
 
 var _ link = (*polled)(nil)
 
-func (c *polled) send(b []byte, now func() int64) (began int64, err error) {
+func (c *polled) send(b []byte, now func() int64) (began int64, early bool, err error) {
 	for {
+		early = !quiet(c.fd)
 		began = now()
 		n, err := syscall.Write(c.fd, b) // not x/sys: the race detector knows that what a server does comes after this one
 		switch b = b[max(n, 0):]; {
 		case len(b) == 0:
-			return began, nil
+			return began, early, nil
 		case err == unix.EAGAIN: // a long prompt, and a server that does not read yet; a cut ends the wait
-			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, -1)
+			if !c.writable() {
+				return began, true, errUnread
+			}
 		case err != nil && err != unix.EINTR:
-			return began, os.NewSyscallError("write", err)
+			return began, early, os.NewSyscallError("write", err)
 		}
+	}
+}
+
+// writable waits until the server takes more of a request; false is a server that does not, and has answered
+// or hung up.
+func (c *polled) writable() bool {
+	fds := []unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT | unix.POLLIN}}
+	wait := -1
+	for {
+		n, err := unix.Poll(fds, wait)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil || n > 0 && fds[0].Revents&^unix.POLLIN != 0: // an error is the write's to find
+			return true
+		case n == 0:
+			return false
+		}
+		fds[0].Events, wait = unix.POLLOUT, int(unreadWait/time.Millisecond)
 	}
 }
 

@@ -3,7 +3,6 @@ package client
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,6 +24,8 @@ type response struct {
 	endAt    stamp
 	keep     bool // the connection may be used again
 	started  bool // a byte came
+	extra    int  // bytes that belong to no answer
+	interim  bool // an interim answer came
 }
 
 type respState uint8
@@ -42,14 +43,17 @@ const (
 	maxSizeLine = 4 << 10
 )
 
-var errTooMuch = errors.New("bytes after the end of the answer")
-
 // feed takes the bytes of one read.
 func (r *response) feed(b []byte, at stamp) error {
 	r.started = r.started || len(b) > 0
 	for len(b) > 0 {
 		switch r.state {
 		case inHead:
+			if c := b[0]; len(r.head) == 0 && (c == '\r' || c == '\n') { // some servers end an answer with an empty line
+				r.extra++
+				b = b[1:]
+				continue
+			}
 			rest, err := r.headers(b, at)
 			if err != nil {
 				return err
@@ -106,9 +110,10 @@ func (r *response) feed(b []byte, at stamp) error {
 			if empty {
 				r.finish(at)
 			}
-		case inDone:
+		case inDone: // the answer is whole, but who knows what the next bytes are
+			r.extra += len(b)
 			r.keep = false
-			return errTooMuch
+			return nil
 		}
 		if len(r.head) > maxHead || r.state != inHead && len(r.head) > maxSizeLine {
 			return fmt.Errorf("line of %d bytes and more in the answer's frame", len(r.head))
@@ -149,6 +154,7 @@ func (r *response) headers(b []byte, at stamp) ([]byte, error) {
 	}
 	r.head = r.head[:0]
 	if resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
+		r.interim = true
 		return rest, nil // an interim answer; the real one follows
 	}
 	r.keep = !resp.Close && resp.ProtoAtLeast(1, 1)

@@ -331,7 +331,7 @@ type Request struct {
 	Mark             string   `json:"mark"`   // warm or measured
 	Status           string   `json:"status"` // ok, error, cut
 	Error            string   `json:"error,omitempty"`
-	ErrorKind        string   `json:"error_kind,omitempty"` // connect, http, stream, timeout, closed, garbage, cancelled, request (it could not be made)
+	ErrorKind        string   `json:"error_kind,omitempty"` // connect, http, stream, timeout, closed, garbage, endless (more than is kept of one), cancelled, request (it could not be made)
 	HTTPStatus       int      `json:"http_status,omitempty"`
 	PromptSHA        string   `json:"prompt_sha256"`
 	Nonce            string   `json:"nonce,omitempty"`
