@@ -9,6 +9,11 @@
 // environment behind, all four: only that is not found. Where the system does not show environments, records
 // are kept all the same, and nothing is ended by them.
 //
+// An environment can be copied: by a shell that looks into an engine, say. So a mark alone ends nothing.
+// Something else must say the same: a recorded number with its start time, a parent that is flow's, or that
+// the process lost its parents, has no terminal of its own and is no flow that runs. Where nothing does, the
+// process is named and left alone.
+//
 // Its neighbours: builtins/engine and builtins/command mark what they start and end what still carries the
 // mark afterwards; cmd/flow asks at its start for what others left.
 package owner
@@ -17,7 +22,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -25,6 +29,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -62,6 +67,9 @@ type Record struct {
 	Host       string  `json:"host,omitempty"`
 	Namespace  string  `json:"namespace,omitempty"` // of the pids: containers that share the folder count apart
 	SinceNS    int64   `json:"since_ns"`            // wall clock
+
+	FlowSID  int       `json:"flow_sid,omitempty"` // the session that flow was in, and its commands
+	Adopters []Process `json:"adopters,omitempty"` // who may get what loses its parents: those above flow, outside its session
 }
 
 // run is the mark of the flow that a record is of.
@@ -84,7 +92,20 @@ func Begin(dir, session string, now func() int64) (*Owner, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
+	for range 50 {
+		o, err := beginOnce(dir, session, now)
+		// Another flow looked at the file in the instant between its making and its lock.
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, fs.ErrNotExist) {
+			return o, err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return beginOnce(dir, session, now)
+}
+
+func beginOnce(dir, session string, now func() int64) (*Owner, error) {
 	o := &Owner{dir: dir, now: now, self: Record{ID: word(6), What: "flow", Session: session, Flow: Self(), Boot: boot(), Host: host(), Namespace: namespace(), SinceNS: now()}}
+	o.self.FlowSID, o.self.Adopters = origin()
 	// Under another name until it is locked: a record that is not locked was left.
 	path := o.path(o.self.ID)
 	f, err := writeFile(path+".new", o.self)
@@ -92,10 +113,10 @@ func Begin(dir, session string, now func() int64) (*Owner, error) {
 		return nil, err
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, f.Close(), remove(path+".new"))
 	}
 	if err := os.Rename(path+".new", path); err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, f.Close(), remove(path+".new"))
 	}
 	o.file = f
 	return o, nil
@@ -114,10 +135,7 @@ func (o *Owner) End() error {
 	if o == nil || o.file == nil {
 		return nil
 	}
-	err := os.Remove(o.path(o.self.ID)) // before its lock goes, so that nobody takes it for left
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
+	err := remove(o.path(o.self.ID)) // before its lock goes, so that nobody takes it for left
 	err = errors.Join(err, o.file.Close())
 	o.file = nil
 	return err
@@ -169,7 +187,12 @@ func (h *Held) Release() error {
 	if h.o == nil {
 		return nil
 	}
-	if err := os.Remove(h.o.path(h.r.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	return remove(h.o.path(h.r.ID))
+}
+
+// remove removes a file that may be gone already.
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -198,25 +221,6 @@ func Mark(env []string, id string) []string {
 func carries(mark, id string) bool {
 	rest, ok := strings.CutPrefix(mark, id)
 	return ok && id != "" && (rest == "" || rest[0] == '.')
-}
-
-// writeFile leaves the file open.
-func writeFile(path string, r Record) (*os.File, error) {
-	b, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err != nil {
-		_ = f.Close()
-		_ = os.Remove(path)
-		return nil, err
-	}
-	return f, nil
 }
 
 func host() string {

@@ -134,7 +134,7 @@ func TestLeft(t *testing.T) {
 	if left, err := EndLeft(t.Context(), dir); err != nil || len(left) > 0 {
 		t.Fatalf("while flow runs: got %v and %v, want nothing ended", left, err)
 	}
-	if removed, err := RemoveFolders(tmp); err != nil || len(removed) > 0 {
+	if removed, err := RemoveFolders(dir, tmp); err != nil || len(removed) > 0 {
 		t.Fatalf("while flow runs: got %v and %v, want no folder removed", removed, err)
 	}
 	kill(cmd)
@@ -154,7 +154,7 @@ func TestLeft(t *testing.T) {
 			t.Errorf("looking ended the %s", how)
 		}
 	}
-	if removed, err := RemoveFolders(tmp); err != nil || len(removed) > 0 {
+	if removed, err := RemoveFolders(dir, tmp); err != nil || len(removed) > 0 {
 		t.Errorf("while a process of it runs: got %v and %v, want no folder removed", removed, err)
 	}
 
@@ -170,7 +170,7 @@ func TestLeft(t *testing.T) {
 	if files, _ := filepath.Glob(dir + "/*"); len(files) > 0 {
 		t.Errorf("records are left: %v", files)
 	}
-	if removed, err := RemoveFolders(tmp); err != nil || len(removed) != 1 || removed[0] != x.Folder {
+	if removed, err := RemoveFolders(dir, tmp); err != nil || len(removed) != 1 || removed[0] != x.Folder {
 		t.Errorf("got %v and %v, want %s removed", removed, err, x.Folder)
 	}
 }
@@ -184,8 +184,8 @@ func TestReused(t *testing.T) {
 	}{
 		"another start":         {func(r *Record) { r.Engine.Start++; r.SID = r.Engine.PID }, false},
 		"another boot":          {func(r *Record) { r.Boot = "before" }, false},
-		"another machine":       {func(r *Record) { r.Host = "elsewhere" }, true},
-		"another pid namespace": {func(r *Record) { r.Namespace = "pid:[1]" }, false},
+		"another machine":       {func(r *Record) { r.Host, r.Boot = "elsewhere", "its own" }, true},
+		"another pid namespace": {func(r *Record) { r.Namespace = "pid:[1]" }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stranger := exec.Command("sleep", "600")
@@ -276,7 +276,7 @@ func TestFolders(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Join(tmp, "flow-link")); err != nil {
 		t.Fatal(err)
 	}
-	if removed, err := RemoveFolders(tmp); err != nil || len(removed) > 0 {
+	if removed, err := RemoveFolders(dir, tmp); err != nil || len(removed) > 0 {
 		t.Errorf("got %v and %v, want nothing removed", removed, err)
 	}
 	for _, path := range []string{mine.Path, foreign, filepath.Join(elsewhere, "precious")} {

@@ -69,7 +69,7 @@ func ReadStat(pid int) (s Stat, ok bool) {
 	return parseStat(string(b))
 }
 
-// pids are all processes that may be ended: neither this one nor those it was started by.
+// pids are all processes.
 func pids() []int {
 	d, err := os.Open("/proc")
 	if err != nil {
@@ -77,26 +77,21 @@ func pids() []int {
 	}
 	defer d.Close()
 	names, _ := d.Readdirnames(-1)
-	not := map[int]bool{}
-	for pid := os.Getpid(); pid > 1 && !not[pid]; {
-		not[pid] = true
-		s, _ := ReadStat(pid)
-		pid = s.Parent
-	}
 	var out []int
 	for _, n := range names {
-		if pid, err := strconv.Atoi(n); err == nil && pid > 1 && !not[pid] {
+		if pid, err := strconv.Atoi(n); err == nil {
 			out = append(out, pid)
 		}
 	}
 	return out
 }
 
-// marked are the live processes that carry the mark or one below it.
+// marked are the live processes that carry the mark or one below it, but for those above this one.
 func marked(id string) []Process {
 	var out []Process
+	spared := above()
 	for _, pid := range pids() {
-		if !carries(markOf(pid), id) {
+		if spared[pid] || !carries(markOf(pid), id) {
 			continue
 		}
 		// Again between two looks at who it is: should the number change hands meanwhile, kill sees it.
@@ -121,46 +116,6 @@ func markOf(pid int) string {
 	return ""
 }
 
-// processes are what of a record lives: what carries its mark; the engine, which may have written over its
-// environment, as a program does that names itself; and of what the numbers lead to, only what hangs together
-// with one of those or sits in the engine's own cgroup.
-func (r Record) processes() []Process {
-	found := marked(r.ID)
-	if !r.here() {
-		return found
-	}
-	if r.Engine.Alive() {
-		found = append(found, r.Engine)
-	}
-	for _, pid := range r.members() {
-		if p := Find(pid); p.PID != 0 {
-			found = append(found, p)
-		}
-	}
-	found = compact(found)
-	if len(found) == 0 {
-		return nil
-	}
-	ours, sessions := map[int]bool{}, map[int]bool{}
-	for _, p := range found {
-		ours[p.PID] = true
-		if s, ok := ReadStat(p.PID); ok && s.SID == r.SID && r.SID != 0 {
-			sessions[s.SID] = true
-		}
-	}
-	all := pids()
-	for more := true; more; {
-		more = false
-		for _, pid := range all {
-			if s, ok := ReadStat(pid); ok && !ours[pid] && !s.Dead() && (ours[s.Parent] || sessions[s.SID]) {
-				ours[pid], more = true, true
-				found = append(found, Process{PID: pid, Start: s.Start})
-			}
-		}
-	}
-	return found
-}
-
 func compact(ps []Process) []Process {
 	slices.SortFunc(ps, func(a, b Process) int { return a.PID - b.PID })
 	return slices.Compact(ps)
@@ -171,7 +126,7 @@ func (r Record) members() []int {
 	if !r.ownCgroup() {
 		return nil
 	}
-	b, err := os.ReadFile(filepath.Join(r.Cgroup, "cgroup.procs"))
+	b, err := read(filepath.Join(r.Cgroup, "cgroup.procs"))
 	if err != nil {
 		return nil
 	}

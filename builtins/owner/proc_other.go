@@ -30,7 +30,11 @@ func (p Process) kill() {}
 
 func marked(string) []Process { return nil }
 
-func (r Record) processes() []Process { return nil }
+func find(string) []Process { return nil }
+
+func origin() (sid int, adopters []Process) { return 0, nil }
+
+func (r Record) processes([]Process) (ours []Process, suspects []suspect) { return nil, nil }
 
 // ReadStat has nothing to read.
 func ReadStat(int) (s Stat, ok bool) { return Stat{}, false }

@@ -15,6 +15,7 @@ type Stat struct {
 	State                   byte
 	Comm                    string
 	Start                   uint64 // clock ticks since boot
+	TTY                     int    // its controlling terminal; 0: none
 }
 
 // Dead reports a process that has ended and waits for its parent.
@@ -31,11 +32,12 @@ func parseStat(text string) (Stat, bool) {
 		return Stat{}, false
 	}
 	s := Stat{Comm: text[open+1 : end], State: f[0][0]}
-	var errs [5]error
+	var errs [6]error
 	s.PID, errs[0] = strconv.Atoi(strings.TrimSpace(text[:open]))
 	s.Parent, errs[1] = strconv.Atoi(f[1])
 	s.Group, errs[2] = strconv.Atoi(f[2])
 	s.SID, errs[3] = strconv.Atoi(f[3])
+	s.TTY, errs[5] = strconv.Atoi(f[4])
 	s.Start, errs[4] = strconv.ParseUint(f[19], 10, 64)
 	for _, err := range errs {
 		if err != nil {

@@ -52,8 +52,12 @@ can be sampled, and for the others why not and how to get them. "flow doc machin
 			if err != nil {
 				return err
 			}
-			for _, words := range left {
-				c.Conditions = append(c.Conditions, cond{Name: "left running", State: condDisturbs, Observed: words, Fix: leftFix})
+			for _, l := range left {
+				x := cond{Name: "left running", State: condDisturbs, Observed: l.words, Fix: l.fix}
+				if l.odd {
+					x.Name, x.State = "records", condNote
+				}
+				c.Conditions = append(c.Conditions, x)
 			}
 			switch {
 			case asJSON:

@@ -13,23 +13,39 @@ import (
 	"flow/workflows/record"
 )
 
-const leftFix = "the next flow run or flow resume ends it"
+// found is something in flow's records that wants a look, in words.
+type found struct {
+	words, fix string
+	odd        bool // a file, and nothing that runs
+}
 
-// leftRunning is what still runs of flows that are gone, in words; nothing is ended.
-func leftRunning() ([]string, error) {
-	words := []string{}
+// leftRunning is what still runs of flows that are gone, and what stands in the folder of records and is none;
+// nothing is ended.
+func leftRunning() ([]found, error) {
 	state, err := machine.StateDir()
 	if err != nil {
-		return words, nil // no flow of this user could keep a record
+		return nil, nil // no flow of this user could keep a record
 	}
 	left, err := owner.Look(owner.Dir(state))
 	if err != nil {
 		return nil, ownerError(err)
 	}
+	var out []found
 	for _, l := range left {
-		words = append(words, l.String())
+		f := found{words: l.String(), fix: "the next flow run or flow resume ends it"}
+		if l.Suspect {
+			f.fix = "flow leaves it alone; end it by hand if it is not yours"
+		}
+		out = append(out, f)
 	}
-	return words, nil
+	odd, err := owner.Odd(owner.Dir(state))
+	if err != nil {
+		return nil, ownerError(err)
+	}
+	for _, words := range odd {
+		out = append(out, found{words: words, fix: "remove it: nothing is found by it", odd: true})
+	}
+	return out, nil
 }
 
 // own ends what flows that are gone have left, tells it, removes their temporary folders, and puts this
@@ -43,7 +59,10 @@ func (r *running) own(ctx context.Context) error {
 	var remain []string
 	for _, l := range left {
 		how := "; it was ended"
-		if len(l.Remain) > 0 {
+		switch {
+		case l.Suspect:
+			how = "; it was left alone"
+		case len(l.Remain) > 0:
 			how = "; it could not be ended"
 			remain = append(remain, l.Remain...)
 		}
@@ -58,7 +77,7 @@ func (r *running) own(ctx context.Context) error {
 	if r.owner, err = owner.Begin(owner.Dir(state), r.rs.ID, machine.Wall); err != nil {
 		return ownerError(err)
 	}
-	removed, err := owner.RemoveFolders("")
+	removed, err := owner.RemoveFolders(owner.Dir(state), "")
 	if err != nil {
 		r.live.Event(record.Event{Kind: "warning", Text: err.Error()})
 	}

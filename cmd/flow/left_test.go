@@ -93,3 +93,22 @@ func TestKilledWithSupervisor(t *testing.T) {
 		t.Errorf("flow status afterwards: got %v and\n%s", err, out)
 	}
 }
+
+// What is no record is named and waited for by nobody.
+func TestOddRecords(t *testing.T) {
+	t.Parallel()
+	c := newCampaign(t, leftWorkflow)
+	owned := c.in("state/flow/owned")
+	if err := os.MkdirAll(owned, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(owned, "00aa.json"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"doctor"}, {"doctor", "--json"}} {
+		out, err := c.flow(c.in("a.db"), "", args...).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "00aa.json is no record of what flow started: it is not a regular file") {
+			t.Errorf("flow %v: got %v and\n%s\nwant it to name the pipe", args, err, out)
+		}
+	}
+}

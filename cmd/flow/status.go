@@ -57,7 +57,8 @@ func newStatusCommand(a *app) *cobra.Command {
 		Short: "Show the sessions that run now, and those that can go on",
 		Long: `Show the sessions that run on this machine, and those of the database that stopped early and can go on with
 flow resume. Counts are of the database named by --db; a session that writes another one has none. What a flow
-that was killed together with its supervisors has left running is named; the next flow run or resume ends it.`,
+that was killed together with its supervisors has left running is named; the next flow run or resume ends it. A file among flow's records of what it started
+that is none is named, too.`,
 		Args: workflowArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			running, resumable, err := standings(cmd.Context(), a)
@@ -69,16 +70,25 @@ that was killed together with its supervisors has left running is named; the nex
 				return err
 			}
 			if asJSON {
+				runs, warnings := []string{}, []string{}
+				for _, l := range left {
+					if l.odd {
+						warnings = append(warnings, l.words)
+					} else {
+						runs = append(runs, l.words)
+					}
+				}
 				return json.NewEncoder(a.stdout).Encode(struct {
 					Running   []standing `json:"running"`
 					Resumable []standing `json:"resumable"`
 					Left      []string   `json:"left_running"`
-				}{running, resumable, left})
+					Warnings  []string   `json:"warnings"`
+				}{running, resumable, runs, warnings})
 			}
 			printStandings(a, "running", running, "nothing runs on this machine")
 			printStandings(a, "can go on with flow resume", resumable, "")
-			for _, words := range left {
-				fmt.Fprintln(a.stdout, words+"; "+leftFix)
+			for _, l := range left {
+				fmt.Fprintln(a.stdout, l.words+"; "+l.fix)
 			}
 			return nil
 		},
