@@ -64,7 +64,7 @@ func (s Signature) Unpack(t *starlark.Thread, args starlark.Tuple, kwargs []star
 			*s.Kwargs = append(*s.Kwargs, kv)
 			continue
 		case i < 0:
-			return s.unknown(t, name)
+			return s.unknown(t, name, kv[1])
 		case given[i]:
 			return s.wrong(t, i, fmt.Sprintf("parameter %q is given twice", name), nil)
 		}
@@ -112,6 +112,14 @@ func (s Signature) set(t *starlark.Thread, i int, v starlark.Value) error {
 		}
 		err = &c
 	}
+	if at := blame(t, p.Name, v); at != nil {
+		theirs := at.signature()
+		if k := slices.IndexFunc(theirs.Params, func(p Param) bool { return p.Name == at.param }); k >= 0 {
+			return theirs.wrong(t, k, fmt.Sprintf("for parameter %q", at.param), err)
+		}
+		theirs.Params = append(theirs.Params, p) // it is passed on as it is
+		return theirs.wrong(t, len(theirs.Params)-1, fmt.Sprintf("for parameter %q", p.Name), err)
+	}
 	return s.wrong(t, i, fmt.Sprintf("for parameter %q", p.Name), err)
 }
 
@@ -125,17 +133,26 @@ func (s Signature) tooMany(got int) string {
 	return fmt.Sprintf("got %d arguments without a name, want at most %d", got, s.Positional)
 }
 
-func (s Signature) unknown(t *starlark.Thread, name string) error {
+func (s Signature) unknown(t *starlark.Thread, name string, v starlark.Value) error {
+	all, shown := s.Params, s
+	if at := blame(t, name, v); at != nil {
+		shown = at.signature()
+		all = append(slices.Clone(shown.Params), s.Params...)
+	}
 	var names []string
-	for _, p := range s.Params {
+	for _, p := range all {
 		names = append(names, p.Name)
 	}
 	msg := fmt.Sprintf("there is no parameter %q", name)
 	near := diag.Nearest(name, names)
-	if near != "" {
-		msg += fmt.Sprintf(" (did you mean %q?)", near)
+	if near == "" {
+		return shown.wrong(t, -1, msg, nil)
 	}
-	return s.wrong(t, slices.Index(names, near), msg, nil)
+	i := slices.Index(names, near)
+	if i >= len(shown.Params) { // it is passed on to this builtin
+		shown.Params, i = append(shown.Params, all[i]), len(shown.Params)
+	}
+	return shown.wrong(t, i, msg+fmt.Sprintf(" (did you mean %q?)", near), nil)
 }
 
 // wrong is the error of a call; i is the parameter to show in the form, -1 for none.
