@@ -89,14 +89,14 @@ func gateFamily() Family {
 		{
 			Name: "gate",
 			Doc: "A condition on an arm. Its check gets the record of the arm and returns ok(), bad() or unmeasured(); an arm whose required gate is not ok is invalid, stays on record, and its block is done again. " +
-				"Before-gates see an arm that has samples only.",
-			Example: `def _fast(arm):
-    rate = arm.metric("decode_tok_s")
-    if rate == None:
-        return unmeasured(arm.metric_why("decode_tok_s"))
-    return ok(observed = rate, limit = 10) if rate >= 10 else bad(observed = rate, limit = 10)
+				"Before-gates see an arm that has samples only. A gate is for conditions: one that refuses arms for the primary metric chooses among results, which the group warns of.",
+			Example: `def _prompt(arm):
+    tokens = arm.metric("prompt_tokens")
+    if tokens == None:
+        return unmeasured(arm.metric_why("prompt_tokens"))
+    return ok(observed = tokens, limit = 1000) if tokens >= 1000 else bad(observed = tokens, limit = 1000)
 
-fast_enough = gate("fast-enough", check = _fast)`,
+long_prompt = gate("long prompt", check = _prompt)`,
 			Func: gateCall,
 		}, {
 			Name:    "guard",
@@ -198,7 +198,8 @@ func checkOf(l *script.Loader, g plan.Gate, fn starlark.Callable) plan.Check {
 		if g.Scope != "arm" {
 			f.Scope = g.Scope
 		}
-		v, err := l.Call(ctx, armWhat("gate", g.Name, a), fn, starlark.Tuple{newArmRecord(envOf(l), a)}, nil)
+		asked := false
+		v, err := l.Call(ctx, armWhat("gate", g.Name, a), fn, starlark.Tuple{newArmRecord(envOf(l), a, &asked)}, nil)
 		if err != nil {
 			return f, err
 		}
@@ -207,6 +208,9 @@ func checkOf(l *script.Loader, g plan.Gate, fn starlark.Callable) plan.Check {
 			return f, errorAt(g.Code.Pos, armWhat("gate", g.Name, a), fmt.Sprintf("its check returned %s, want ok(), bad() or unmeasured()", value.TypeName(v)), `return ok() or bad(reason = "…") on every path`)
 		}
 		f.Outcome, f.Observed, f.Limit, f.Reason = d.V.Outcome, d.V.Observed, d.V.Limit, d.V.Reason
+		if asked && g.Required && g.Scope == "arm" {
+			f.Warning = fmt.Sprintf("gate %q asks for %s: an arm that it refuses is left out for its result, and no interval knows of it; judge a condition, or say required = False", g.Name, a.Group.Primary)
+		}
 		return f, nil
 	}
 }

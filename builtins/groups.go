@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"go.starlark.net/starlark"
 
@@ -158,7 +159,7 @@ func groupCall(c *Call) (starlark.Value, error) {
 	g := plan.Group{MinEffect: .01, Retry: 2}
 	var body starlark.Callable
 	var work *plan.Workload
-	gatesSaid := false
+	gatesSaid, paced := false, false
 	err := c.Unpack(1,
 		value.Param{Name: "name", Required: true, Into: nonEmpty(&g.Name), Doc: "how reports name it"},
 		value.Param{Name: "sides", Required: true, Into: sidesInto(&g.Sides), Example: twoSides, Doc: "dict from label to side(…), the control first"},
@@ -179,13 +180,16 @@ func groupCall(c *Call) (starlark.Value, error) {
 		value.Param{Name: "host", Default: "[]", Into: listOf(hostKind, &g.Host, true), Example: `[host.governor("performance")]`, Doc: "host.…() settings that every arm runs under, put back after it"},
 		value.Param{Name: "probe", Default: "None", Into: pointTo(probeKind, &g.Probe), Doc: "probe(…): an arm that must be inside a band first"},
 		value.Param{Name: "collectors", Default: "[]", Into: listOf(collectorKind, &g.Collectors, true), Doc: "collector(…) values: sources of samples beside the machine's own, running while an arm does; those that engines name are added"},
-		value.Param{Name: "sample_every", Default: `"100ms"`, Into: value.Duration(&g.SampleEvery), Doc: "between two ticks of the sampler, 10ms to 10s; a source is read no more often than its numbers change, or than its reading may cost: flow doc machine"},
+		value.Param{Name: "sample_every", Default: `"100ms"`, Into: said(&paced, paceInto(&g.SampleEvery)), Doc: "between two ticks of the sampler, 10ms to 10s; a source is read no more often than its numbers change, or than its reading may cost: flow doc machine"},
 		value.Param{Name: "warm_arm", Default: "False", Into: value.Bool(&g.WarmArm), Doc: "run one unmeasured arm of the control before the group"},
 	)
 	if err != nil {
 		return nil, err
 	}
 	g.Pos = c.Pos()
+	if paced && g.SampleEvery == 0 {
+		return nil, c.Errorf(fmt.Sprintf(`write sample_every = "%s"`, plan.SampleFastest), "group %q: got sample_every 0s, want %s to %s", g.Name, plan.SampleFastest, plan.SampleSlowest)
+	}
 	if g.SampleEvery == plan.SampleUsual {
 		g.SampleEvery = 0 // said or not, it is the same
 	}
@@ -241,6 +245,24 @@ func groupCall(c *Call) (starlark.Value, error) {
 		return nil, c.Errorf(`gates = [counts_agree(), output_identical(), no_swap_growth()] from @flow//gates.star, or gates = [] where no condition has to hold`, "group %q: %s", g.Name, why)
 	}
 	return groupKind.of(made), nil
+}
+
+// paceInto takes any duration, also a negative one: plan says which there may be.
+func paceInto(to *time.Duration) value.Unpacker {
+	inner := value.Duration(to)
+	return value.Func(inner.Want(), func(v starlark.Value) error {
+		switch x := v.(type) {
+		case value.DurationValue:
+			*to = time.Duration(x)
+			return nil
+		case starlark.String:
+			if d, err := value.ParseDuration(string(x)); err == nil {
+				*to = d
+				return nil
+			}
+		}
+		return inner.Unpack(v)
+	})
 }
 
 func sidesInto(to *[]plan.Side) value.Unpacker {

@@ -111,6 +111,9 @@ func metricArg(c *Call) (*record.Metric, error) {
 		return nil, peeked(r.blind, "the metric "+name+" of an arm")
 	}
 	a := r.a
+	if r.asked != nil && r.group != nil && name == r.group.Primary {
+		*r.asked = true
+	}
 	for i, m := range a.Metrics {
 		if m.Name == name && m.Case == k {
 			return &a.Metrics[i], nil
@@ -165,7 +168,7 @@ func samplesArg(c *Call) ([]record.Sample, error) {
 	if !r.samples {
 		return nil, c.Errorf(`session.query("select * from samples where arm_id = :arm", arm = arm.id)`, "a result holds no samples")
 	}
-	if err := r.view.sample(r.a, r.group, strings.TrimPrefix(c.Name, "record."), step); err != nil {
+	if err := r.view.sample(r.a, r.group, strings.TrimPrefix(c.Name, "record."), name, step); err != nil {
 		return nil, err
 	}
 	var out []record.Sample
@@ -197,9 +200,9 @@ type armRecord struct {
 	view
 }
 
-// newArmRecord wraps an arm with its group so far, for a gate.
-func newArmRecord(env *Env, a *record.Arm) *armRecord {
-	return armOf(env, a, a.Group, view{samples: true})
+// newArmRecord wraps an arm with its group so far, for a gate. It sets asked where the gate asks for the primary metric.
+func newArmRecord(env *Env, a *record.Arm, asked *bool) *armRecord {
+	return armOf(env, a, a.Group, view{samples: true, asked: asked})
 }
 
 func armOf(env *Env, a *record.Arm, g *record.Group, w view) *armRecord {
@@ -230,7 +233,7 @@ func armOf(env *Env, a *record.Arm, g *record.Group, w view) *armRecord {
 			out := make([]starlark.Value, len(a.Findings))
 			for i := range a.Findings {
 				f := newFact(env, "finding", &a.Findings[i])
-				f.shown = a.Findings[i].Gate + ", " + a.Findings[i].Outcome
+				f.shown = a.Findings[i].Gate
 				f.hide = w.shows("a finding", f.AttrNames, blindFinding)
 				out[i] = f
 			}
@@ -346,12 +349,12 @@ func newGroupRecord(env *Env, g *record.Group, w view) *groupRecord {
 		"blocks": func() starlark.Value { return starlark.MakeInt(blocksDone(g)) },
 		"seconds": func() starlark.Value {
 			ns := int64(0)
-			for _, a := range g.Arms {
+			for _, a := range w.summed(g) {
 				ns += a.MonoEndNS - a.MonoStartNS
 			}
 			return starlark.Float(float64(ns) / 1e9)
 		},
-		"energy_j": func() starlark.Value { return floatOrNone(energyOf(g)) },
+		"energy_j": func() starlark.Value { return floatOrNone(energyOf(w.summed(g))) },
 		"effect":   estimate(func(e *record.Estimate) starlark.Value { return starlark.Float(e.Effect) }),
 		"low":      estimate(func(e *record.Estimate) starlark.Value { return floatOrNone(e.Low) }),
 		"high":     estimate(func(e *record.Estimate) starlark.Value { return floatOrNone(e.High) }),
@@ -363,9 +366,9 @@ func newGroupRecord(env *Env, g *record.Group, w view) *groupRecord {
 const energyMetric = ".energy_j"
 
 // energyOf is the joules of all arms, nil where a measured one that counts has none.
-func energyOf(g *record.Group) *float64 {
+func energyOf(arms []*record.Arm) *float64 {
 	sum := 0.0
-	for _, a := range g.Arms {
+	for _, a := range arms {
 		metered := false
 		for i := range a.Metrics {
 			if m := &a.Metrics[i]; strings.HasSuffix(m.Name, energyMetric) && m.Value != nil {
@@ -444,14 +447,7 @@ func blocksDone(g *record.Group) int {
 			good[key{a.Block, a.Attempt}]++
 		}
 	}
-	p := plan.Group{Order: g.Order}
-	for _, s := range g.Sides { // the control first, as plan wants it
-		if s.Label == g.Control {
-			p.Sides = append([]plan.Side{{Label: s.Label}}, p.Sides...)
-		} else {
-			p.Sides = append(p.Sides, plan.Side{Label: s.Label})
-		}
-	}
+	p := orderOf(g)
 	if len(p.Sides) < 2 {
 		return 0
 	}
@@ -462,6 +458,19 @@ func blocksDone(g *record.Group) int {
 		}
 	}
 	return n
+}
+
+// orderOf is a group's sides and order, as plan wants them: the control first.
+func orderOf(g *record.Group) *plan.Group {
+	p := &plan.Group{Order: g.Order}
+	for _, s := range g.Sides {
+		if s.Label == g.Control {
+			p.Sides = append([]plan.Side{{Label: s.Label}}, p.Sides...)
+		} else {
+			p.Sides = append(p.Sides, plan.Side{Label: s.Label})
+		}
+	}
+	return p
 }
 
 func or(s, otherwise string) string {

@@ -218,6 +218,9 @@ func sessionBudget(c *Call) (starlark.Value, error) {
 	if timed && b.Seconds <= 0 || metered && !(b.Joules > 0) || counted && b.Arms <= 0 {
 		return nil, c.Errorf(fix, "got a budget of 0 or less, want more")
 	}
+	if timed && long < time.Second {
+		return nil, c.Errorf(fix, "got a budget of %s, want at least 1s: starting an engine takes longer", long)
+	}
 	return starlark.None, c.effect(c.session().Budget(c.context(), b))
 }
 

@@ -193,6 +193,8 @@ session.budget(arms = 3)`)
 		`session.budget(time = "soon")`:     `duration such as`,
 		`session.budget("8h")`:              "without a name",
 		`session.budget(time = "0s")`:       "got a budget of 0 or less",
+		`session.budget(time = "1ns")`:      "got a budget of 1ns, want at least 1s",
+		`session.budget(time = "999ms")`:    "got a budget of 999ms, want at least 1s",
 		`session.budget(arms = 2, hours=1)`: "hours",
 	} {
 		if _, err := act(t, &fakeSession{}, src); err == nil || !strings.Contains(diag.Format(err), want) || !strings.Contains(diag.Format(err), "fix: ") {

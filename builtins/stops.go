@@ -35,8 +35,9 @@ func stopFamily() Family {
 		Doc: "A condition that ends a group early. Its check gets the record of the group after each block and returns a reason to end it, or None. " +
 			"A check that looks at results must say sequential = True, so that intervals pay for the looks; what is not valid at every look raises. " +
 			"Without it the check is blind to results and to what tells them: effect, low, high, comparisons, steps, verdict, reason and warnings of the group raise, and so does everything of an arm but " +
-			"what ran and how it was disposed of: " + strings.Join(blindArm, ", ") + ". How long each arm took, its metrics, log, requests and steps are results too. " +
-			"group.seconds and group.energy_j are what all arms took together (the latter raises where energy is the primary metric); of sensors, first, last, min, max and mean of the latest arm may be read.",
+			"what ran and how it was disposed of: " + strings.Join(blindArm, ", ") + ". How long each arm took, its metrics, log, requests and steps are results too, and so is what its gates found. " +
+			"group.seconds and group.energy_j are what all arms took together, of a stop with each_arm = True those of whole blocks (the latter raises where energy is the primary metric). " +
+			"Of sensors, first, last, min, max and mean of the latest arm may be read where they are levels of the machine's condition: " + strings.Join(hostLevels, ", ") + ".",
 		Example: `def _enough(group):
     return "four arms are enough" if len(group.arms) >= 4 else None
 
@@ -84,7 +85,7 @@ type asking struct{ name, blind string }
 func ruleOf(l *script.Loader, s plan.Stop, fn starlark.Callable) plan.Rule {
 	return func(ctx context.Context, g *record.Group) (string, error) {
 		what := fmt.Sprintf("stop %q of group %q", s.Name, g.Name)
-		v, err := l.Call(context.WithValue(ctx, inStop{}, asking{s.Name, blindName(s)}), what, fn, starlark.Tuple{newGroupRecord(envOf(l), g, view{samples: true, blind: blindName(s)})}, nil)
+		v, err := l.Call(context.WithValue(ctx, inStop{}, asking{s.Name, blindName(s)}), what, fn, starlark.Tuple{newGroupRecord(envOf(l), g, view{samples: true, blind: blindName(s), inside: s.EachArm})}, nil)
 		if err != nil {
 			return "", err
 		}

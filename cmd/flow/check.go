@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -176,15 +177,27 @@ func rehearse(ctx context.Context, w *workflow, verdict string) (*counting, erro
 		Session: &record.Session{ID: "check", Measurer: record.MeasurerSimulated, Machine: m.On, Seed: 1},
 		Clock:   m.Clock(), Sleep: m.Sleep, Measurer: looking{m, counted.see, counted.read}, Recorder: counted, Journal: mem, Force: verdict,
 	})
-	err := w.act(ctx, session{s})
+	err := w.act(ctx, checkSession{session{s}, counted})
 	return counted, err
+}
+
+// checkSession tells the records what the session may take: groups whose verdicts are forced take nothing.
+type checkSession struct {
+	session
+	counted *counting
+}
+
+func (s checkSession) Budget(_ context.Context, b record.Budget) error {
+	s.counted.budget = b
+	return nil
 }
 
 type counting struct {
 	*run.Memory
 	here         *here
 	groups, arms int
-	warnings     []string // of the groups as they are declared
+	budget       record.Budget
+	warnings     []string // of the groups as they are declared, and of their gates
 	asked        *db.DB   // an empty one; nil until a query is made
 }
 
@@ -207,6 +220,7 @@ func (c *counting) see(t run.Task) error {
 	c.warn(c.here.needs(t)...)
 	c.warn(c.here.metrics(t.Group)...)
 	c.warn(limits(t.Group)...)
+	c.warn(tooSmall(c.budget, t.Group)...)
 	c.warn(simLevers(t)...)
 	c.warn(plan.Absent(t.Side.Engine, t.Side.Stack)...)
 	if err := c.here.placeholders(t); err != nil {
@@ -228,6 +242,29 @@ func (c *counting) BeginGroup(ctx context.Context, g *record.Group) error {
 	c.warn(gate.TakenBack(g)...)
 	c.groups++
 	return c.Memory.BeginGroup(ctx, g)
+}
+
+// JudgeArm keeps what a gate warns of. Other warnings are of invented figures.
+func (c *counting) JudgeArm(ctx context.Context, a *record.Arm) error {
+	for _, w := range a.Warnings {
+		if strings.HasPrefix(w, "gate ") {
+			c.warn(fmt.Sprintf("group %q: %s", a.Group.Name, w))
+		}
+	}
+	return c.Memory.JudgeArm(ctx, a)
+}
+
+// tooSmall: a budget of arms that does not hold one block of a group.
+func tooSmall(b record.Budget, g *plan.Group) []string {
+	block := len(g.BlockAt(0, false).Labels)
+	n, words := block, ""
+	if g.WarmArm {
+		n, words = n+1, ", beside its warm arm"
+	}
+	if b.Arms == 0 || b.Arms >= n {
+		return nil
+	}
+	return []string{fmt.Sprintf("group %q: session.budget(arms = %d) does not hold one of its blocks of %s%s: it cannot be finished", g.Name, b.Arms, countOf(block, "arm"), words)}
 }
 
 func (c *counting) EndArm(ctx context.Context, a *record.Arm) error {

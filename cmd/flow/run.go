@@ -369,13 +369,15 @@ func (r *running) finish(ctx context.Context, err error) error {
 	if gone := new(db.Replaced); errors.As(endErr, &gone) {
 		return endErr // there is nothing to go on with, whatever else happened
 	}
+	again := "run it again"
 	goOn := "flow resume " + r.db.Short(durable, r.rs.ID) + r.dbFlag()
 	if stopped && ctx.Err() == nil {
 		goOn = "a larger session.budget in the workflow, and " + goOn
+		again = "it needs a larger session.budget in the workflow"
 	}
 	switch {
 	case stopped && !some:
-		return &exitError{code, fmt.Sprintf("stopped (%s) before anything was measured: run it again", r.rs.Error)}
+		return &exitError{code, fmt.Sprintf("stopped (%s) before anything was measured: %s", r.rs.Error, again)}
 	case stopped:
 		return &exitError{code, fmt.Sprintf("stopped (%s); what was measured is in %s; go on with: %s", r.rs.Error, r.a.dbPath, goOn)}
 	case err != nil && some:

@@ -157,7 +157,7 @@ func NewGroup(g Group) (*Group, error) {
 		return nil, err
 	}
 	if d := g.SampleEvery; d != 0 && (d < SampleFastest || d > SampleSlowest) {
-		return nil, refuse(&g, `write sample_every = "10ms"`, "got sample_every %s, want %s to %s", d, SampleFastest, SampleSlowest)
+		return nil, refuse(&g, fmt.Sprintf("write sample_every = %q", min(max(d, SampleFastest), SampleSlowest)), "got sample_every %s, want %s to %s", d, SampleFastest, SampleSlowest)
 	}
 	names := map[string]bool{}
 	for _, x := range g.Gates {

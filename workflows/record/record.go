@@ -497,6 +497,7 @@ type Finding struct {
 	Required bool   `json:"required"`
 	Error    string `json:"error,omitempty"` // a mistake in the gate's function
 	Scope    string `json:"scope,omitempty"` // "" is arm
+	Warning  string `json:"-"`               // of the gate itself, for its arm's warnings
 }
 
 // Exec is a command that an arm's body ran.

@@ -330,6 +330,9 @@ func (s *Session) rejudge(ctx context.Context, r *groupRun, a *record.Arm) error
 // judgeOne asks one gate and fills in what the gate does not say itself.
 func judgeOne(ctx context.Context, g plan.Gate, a *record.Arm) (record.Finding, error) {
 	f, err := g.Check(ctx, a)
+	if f.Warning != "" && !slices.Contains(a.Warnings, f.Warning) {
+		a.Warnings = append(a.Warnings, f.Warning)
+	}
 	return gate.FindingOf(g, f, err), err
 }
 
