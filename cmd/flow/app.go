@@ -20,7 +20,8 @@ import (
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	helpErr        error  // of --help for a verb that does not exist: cobra takes no error from it
+	helpErr        error // of --help for a verb that does not exist: cobra takes no error from it
+	args           []string
 	dbPath         string // --db, else $FLOW_DB, else ./flow.db
 }
 
@@ -54,6 +55,7 @@ func main1(ctx context.Context, a *app, args []string) (code int) {
 	}()
 	out := &output{w: a.stdout}
 	a.stdout = out
+	a.args = args
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
@@ -139,7 +141,7 @@ func usage(op, msg, fix string) error {
 func workflowArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usage("flow "+cmd.Name(), err.Error(), "flow "+cmd.Name()+" --help")
+			return usage("flow "+cmd.Name(), err.Error(), wordsFix(cmd, args))
 		}
 		return nil
 	}

@@ -120,6 +120,9 @@ func nearWord(name string) string {
 	if near := diag.Nearest(name, words()); near != "" {
 		return "flow builtins " + near
 	}
+	if of := takers(name); len(of) > 0 {
+		return name + " is a parameter: flow builtins " + strings.Join(of[:min(3, len(of))], ", or flow builtins ")
+	}
 	return "flow builtins; flow doc library"
 }
 

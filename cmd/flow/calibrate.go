@@ -51,7 +51,7 @@ takes what flow run takes:
 		Args:              workflowArgs(cobra.ExactArgs(1)),
 		ValidArgsFunction: starFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			params, err := parseSets(sets)
+			params, err := parseSets(sets, args[0])
 			if err != nil {
 				return err
 			}

@@ -40,7 +40,7 @@ or written, and no file that a workflow names is read, so it is safe on a strang
 		Args:              workflowArgs(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: starFiles,
 		RunE: func(cmd *cobra.Command, files []string) error {
-			params, err := parseSets(sets)
+			params, err := parseSets(sets, files[0])
 			if err != nil {
 				return err
 			}

@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"flow/starlark/diag"
 )
 
 // comments are marks for those who write the pages (where a tool fills in a table), with the line that is theirs
@@ -43,7 +41,7 @@ func newDocCommand(a *app) *cobra.Command {
 			}
 			b, err := docFS.ReadFile("doc/" + strings.TrimSuffix(args[0], ".md") + ".md")
 			if err != nil {
-				return usage("doc", fmt.Sprintf("no page %q; there is %s", args[0], strings.Join(pages(), ", ")), "flow doc")
+				return usage("doc", fmt.Sprintf("no page %q; there is %s", args[0], strings.Join(pages(), ", ")), pageFix(args[0]))
 			}
 			b = comments.ReplaceAll(b, nil)
 			text := string(b)
@@ -52,7 +50,7 @@ func newDocCommand(a *app) *cobra.Command {
 				if text, ok = section(string(b), want); !ok {
 					all := headings(string(b))
 					fix := "flow doc " + args[0]
-					if near := diag.Nearest(strings.ToLower(want), all); near != "" {
+					if near := headingFix(want, all); near != "" {
 						fix += " " + near
 					}
 					if len(all) > 40 {

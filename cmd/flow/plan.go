@@ -37,7 +37,7 @@ database has some. Where it has none, flow says so, and how to find out.`,
 		Args:              workflowArgs(cobra.ExactArgs(1)),
 		ValidArgsFunction: starFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			params, err := parseSets(sets)
+			params, err := parseSets(sets, args[0])
 			if err != nil {
 				return err
 			}

@@ -77,7 +77,7 @@ resumable; 70 a bug in flow.`,
 	}
 	root.PersistentFlags().StringVar(&a.dbPath, "db", a.dbPath, "database file (or FLOW_DB)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage("flow "+cmd.Name(), err.Error(), "flow "+cmd.Name()+" --help")
+		return usage("flow "+cmd.Name(), err.Error(), flagFix(cmd, err, a.args))
 	})
 	root.AddCommand(newRunCommand(a), newResumeCommand(a), newStopCommand(a), newStatusCommand(a), newCheckCommand(a), newPlanCommand(a), newCalibrateCommand(a), newBuiltinsCommand(a), newDocCommand(a),
 		newSQLCommand(a), newSessionsCommand(a), newShowCommand(a), newDoctorCommand(a), newExportCommand(a), newLeversCommand(a), newReceiptCommand(a))
@@ -114,6 +114,9 @@ func knownVerb(cmd *cobra.Command, args []string) error {
 	fix := "flow --help"
 	if args[0] == "version" {
 		return usage("flow", `unknown command "version"`, "flow --version")
+	}
+	if strings.HasSuffix(args[0], ".star") {
+		return usage("flow", fmt.Sprintf("unknown command %q", args[0]), "flow run "+args[0])
 	}
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		fix = "flow " + strings.Join(near, ", or flow ")

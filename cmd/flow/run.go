@@ -76,7 +76,7 @@ workflow says what it said. A block that a stricter gate rejects is left out. --
 		Args:              workflowArgs(cobra.ExactArgs(1)),
 		ValidArgsFunction: starFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			params, err := parseSets(sets)
+			params, err := parseSets(sets, args[0])
 			if err != nil {
 				return err
 			}

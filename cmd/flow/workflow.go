@@ -140,7 +140,7 @@ func noFile(path string, err error) error {
 	if errors.As(err, &pe) {
 		cause = pe.Err
 	}
-	return &diag.Error{Kind: diag.Workflow, Op: "workflow " + path, Err: cause, Fix: "name a .star file; the checkout's examples/ has some to begin with"}
+	return &diag.Error{Kind: diag.Workflow, Op: "workflow " + path, Err: cause, Fix: fileFix(path)}
 }
 
 // main is the workflow's main function.
@@ -199,12 +199,16 @@ func (w *workflow) sources() []record.Source {
 }
 
 // parseSets reads --set name=value.
-func parseSets(sets []string) (map[string]string, error) {
+func parseSets(sets []string, file string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, s := range sets {
 		k, v, ok := strings.Cut(s, "=")
 		if !ok || k == "" {
-			return nil, usage("--set", fmt.Sprintf("got %q, want name=value", s), "--set tokens=200")
+			fix := "--set tokens=200"
+			if k != "" {
+				fix = setFix(file, k)
+			}
+			return nil, usage("--set", fmt.Sprintf("got %q, want name=value", s), fix)
 		}
 		out[k] = v
 	}

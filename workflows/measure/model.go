@@ -139,6 +139,13 @@ func (m *Model) set(key, val string) error {
 	if base, rest, dotted := strings.Cut(key, "."); dotted && rest != "" && (base == "effect" || base == "sd") {
 		key, name, named = base, rest, true
 	}
+	if slices.Contains([]string{"effect", "sd", "drift", "curve"}, key) {
+		// As in a workflow: 1 could mean 1 % or 100 %.
+		text, _, _ := strings.Cut(val, "/")
+		if x, err := ratio(text); err == nil && !strings.HasSuffix(text, "%") && math.Abs(x) >= 1 {
+			return simulateError("%s: got %s, want a percent such as %s%%, or a ratio such as 0.01", key, text, text)
+		}
+	}
 	w := &m.Trouble
 	switch key {
 	case "effect":
