@@ -19,7 +19,7 @@ import (
 // Model is what --simulate says. Everything is a share of the primary metric in its good direction.
 type Model struct {
 	Effect  float64            // of every lever that Effects does not name, ratio; 0 when not said
-	Effects map[string]float64 // by lever name, ratio
+	Effects map[string]float64 // by lever name, ratio; by "NAME.METRIC" what it does to a cost
 	SD      float64            // of one arm, on the logarithm; .005 when not said
 	CaseSD  map[string]float64 // by case of the workload, in place of SD and independent of it
 	Drift   float64            // per arm, on the logarithm
@@ -48,10 +48,19 @@ func (m Model) EffectOf(s plan.Stack) (log float64) {
 	return log
 }
 
+// CostOf is what a stack does to the logarithm of a cost, as it is measured: more of it is positive.
+func (m Model) CostOf(s plan.Stack, metric string) (log float64) {
+	for _, l := range s {
+		log += math.Log1p(m.Effects[l.Name+"."+metric])
+	}
+	return log
+}
+
 // SimulateHelp is the syntax of --simulate, for the help of the commands that take it.
 const SimulateHelp = `  effect=2%               what every lever does (a ratio on the primary metric, in its good direction)
   effect.NAME=20%         what the lever NAME does
-  sd=.5%                  noise of one arm (.5 % when not said)
+  effect.NAME.METRIC=5%   what it does to the cost METRIC, here 5 % more of it (nothing when not said)
+  sd=.5%                  noise of one arm, in the primary metric and in each cost (.5 % when not said)
   sd.CASE=2%              noise of one arm in one case of the workload
   tails=t3                heavy tails: Student's t on 3 degrees of freedom, scaled to sd
   ar=.5                   correlation of the noise of neighbouring arms
@@ -92,12 +101,18 @@ func ParseModel(text string) (Model, error) {
 	return m, nil
 }
 
-// LeversOf notes the levers that groups had.
+// LeversOf notes the levers that groups had, and with each of them the costs that it may have had.
 func LeversOf(groups []*record.Group, had map[string]bool) {
 	for _, g := range groups {
 		for _, s := range g.Sides {
 			for _, l := range s.Stack {
 				had[l.Name] = true
+				for c := range g.Costs {
+					had[l.Name+"."+c] = true
+				}
+				for _, c := range g.CostsShown {
+					had[l.Name+"."+c] = true
+				}
 			}
 		}
 	}
@@ -112,6 +127,9 @@ func (m Model) Unknown(had map[string]bool) []string {
 			continue
 		}
 		words := fmt.Sprintf("--simulate says effect.%s, and no group had a lever of that name", name)
+		if strings.Contains(name, ".") {
+			words += " (or that lever with that cost)"
+		}
 		if near := diag.Nearest(name, slices.Sorted(maps.Keys(had))); near != "" {
 			words += fmt.Sprintf(": did you mean effect.%s?", near)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"flow/workflows/plan"
 	"flow/workflows/record"
 )
 
@@ -107,5 +108,50 @@ func TestUnknownLevers(t *testing.T) {
 	had["fsat"], had["quite_another"] = true, true
 	if got := m.Unknown(had); len(got) > 0 {
 		t.Errorf("got %q for levers that are there", got)
+	}
+}
+
+// Costs have noise of their own, and what a lever is said to do to them; nothing where nothing is said.
+func TestSimulatedCosts(t *testing.T) {
+	limit := .02
+	priced := func() *plan.Group {
+		g := screenOf(t, "fast", "", 4)
+		g.Costs = map[string]*float64{"ttft_ms": &limit, "sensor_mean": nil}
+		return g
+	}
+	for model, want := range map[string]struct {
+		ttft    float64
+		verdict string
+	}{"effect.fast=5%,sd=.2%": {0, record.Better}, "effect.fast=5%,effect.fast.ttft_ms=9%,sd=.2%": {.09, record.Worse}} {
+		_, was := simulate(t, model, priced())
+		if was[0].Verdict != want.verdict {
+			t.Errorf("%s: got %s: %s", model, was[0].Verdict, was[0].Reason)
+		}
+		n := 0
+		for _, c := range was[0].Comparisons {
+			truth := 0.0
+			if c.Metric == "ttft_ms" {
+				truth = want.ttft
+			}
+			if !c.Cost {
+				continue
+			}
+			n++
+			if e := c.Estimate; e == nil || math.Abs(e.Effect-truth) > .006 || e.Effect == truth || *e.High-*e.Low < 1e-4 {
+				t.Errorf("%s: %s %s: got %+v, want about %g with noise", model, c.Metric, c.Case, e, truth)
+			}
+		}
+		if n != 3 { // ttft_ms of two cases, and the sensor
+			t.Errorf("%s: %d costs", model, n)
+		}
+		m, err := ParseModel(model + ",effect.fast.ttft=1%")
+		if err != nil {
+			t.Fatal(err)
+		}
+		had := map[string]bool{}
+		LeversOf(was, had)
+		if got := m.Unknown(had); len(got) != 1 || !strings.Contains(got[0], "effect.fast.ttft,") || !strings.Contains(got[0], "did you mean effect.fast.ttft_ms?") {
+			t.Errorf("unknown: %q", got)
+		}
 	}
 }

@@ -278,7 +278,25 @@ func (r *simRig) metrics(a *record.Arm) []record.Metric {
 	for _, c := range slices.Sorted(maps.Keys(r.t.Group.Costs)) {
 		direct(c, "", "")
 	}
+	for i := range out {
+		if _, cost := r.t.Group.Costs[out[i].Name]; cost && out[i].Name != r.t.Group.Primary && out[i].Value != nil {
+			v := *out[i].Value * r.cost(out[i].Name, out[i].Case)
+			out[i].Value = &v
+		}
+	}
 	return out
+}
+
+// cost is what multiplies a cost on this arm: what the levers do to it, and noise of its own, as large as the primary
+// metric's. It is put on the arm's metric alone: requests stay as they are.
+func (r *simRig) cost(name, cs string) float64 {
+	w := r.m.Model.World()
+	if sd, ok := r.m.Model.CaseSD[cs]; ok && cs != "" {
+		w.SD = sd
+	}
+	p, h := r.place(), sha256.Sum256([]byte(name+"\x00"+cs))
+	p.Stream = binary.BigEndian.Uint64(h[:8])
+	return math.Exp(r.m.Model.CostOf(r.t.Side.Stack, name) + w.Log(p))
 }
 
 // factor is what multiplies the primary metric on this arm, in a case of the workload: effects, and what
