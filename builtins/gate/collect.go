@@ -90,7 +90,11 @@ func collect(g *record.Group, blocks []BlockState, side, metric, cs string) coll
 			}
 			v, why := valueOf(a, metric, cs)
 			if v == nil {
-				missing = fmt.Sprintf("block %d left out: arm %s: %s", b.Index+1, armName(a), why)
+				of := ""
+				if metric != g.Primary {
+					of = " of cost " + metric + " alone" // of the verdict it is not left out
+				}
+				missing = fmt.Sprintf("block %d left out%s: arm %s: %s", b.Index+1, of, armName(a), why)
 				break
 			}
 			log = log && *v > 0

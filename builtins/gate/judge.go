@@ -147,6 +147,7 @@ func look(g *record.Group, sequential, plan bool) verdict {
 		v.replicates(g, blocks)
 		v.warmth(g, blocks)
 		v.bimodal(g, blocks)
+		v.outliers(g, blocks)
 		v.rungContrasts(g, blocks)
 	}
 	v.join(g)

@@ -68,7 +68,9 @@ running arm, records it as interrupted, and names the command that goes on. A se
 
 --recorded SESSION runs the workflow on the arms of a recorded session: with other gates, stops or rules. A
 group takes the arms of the recorded group of its name, role and sides, each in its place; unchanged, the
-workflow says what it said. A block that a stricter gate rejects is left out. --simulate runs without a process, at full speed, on a machine that is declared, such as
+workflow says what it said. A block that a stricter gate rejects is left out.
+
+--simulate runs without a process, at full speed, on a machine that is declared, such as
 'effect=2%,sd=.5%,drift=.1%/arm,effect.NAME=20%':
 
 ` + measure.SimulateHelp,
