@@ -118,8 +118,10 @@ func (a *answer) endless() error {
 		most = mostUnasked
 	}
 	switch {
-	case a.row.Frames >= most:
+	case a.row.Frames >= most && a.row.MaxTokens > 0:
 		return fail(kindEndless, fmt.Errorf("the answer goes on after %d frames, with %d tokens asked for: no more is read", a.row.Frames, a.row.MaxTokens))
+	case a.row.Frames >= most:
+		return fail(kindEndless, fmt.Errorf("the answer goes on after %d frames: no more is read", a.row.Frames))
 	case len(a.text) > mostText:
 		return fail(kindEndless, fmt.Errorf("the answer goes on after %d bytes of text: no more is read", len(a.text)))
 	}
