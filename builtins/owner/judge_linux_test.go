@@ -2,6 +2,7 @@ package owner
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -108,8 +109,8 @@ func TestCopiedMark(t *testing.T) {
 	}
 	for range 2 {
 		left, err = Look(dir)
-		want := fmt.Sprintf("pid %d (sleep 600) (its parent, pid %d, was not started by that flow) has %s of a flow that is gone (pid %d, session 0193-test) in its environment",
-			copied.Process.Pid, os.Getpid(), Env, cmd.Process.Pid)
+		want := fmt.Sprintf("%s of a flow that is gone (pid %d, session 0193-test) is in the environment of pid %d (sleep 600) (its parent, pid %d, was not started by that flow), and",
+			Env, cmd.Process.Pid, copied.Process.Pid, os.Getpid())
 		if err != nil || len(left) != 1 || !left[0].Suspect || !strings.HasPrefix(left[0].String(), want) {
 			t.Fatalf("got %v and %v, want\n%s", left, err, want)
 		}
@@ -333,6 +334,49 @@ func TestOdd(t *testing.T) {
 	unfinished, _ := filepath.Glob(in("*.new"))
 	if want := []string{in("00dd.json.new"), in(o.ID() + ".22.json.new")}; len(unfinished) != 2 || !slices.Contains(unfinished, want[0]) || !slices.Contains(unfinished, want[1]) {
 		t.Errorf("got %v unfinished, want %v", unfinished, want)
+	}
+}
+
+// Whoever clears what was never finished does not disturb a flow that begins, or that launches.
+func TestBeginWhileOthersLook(t *testing.T) {
+	dir := t.TempDir()
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+				if left, err := EndLeft(t.Context(), dir); err != nil || len(left) > 0 {
+					stopped <- fmt.Errorf("got %v and %v, want nothing", left, err)
+					return
+				}
+			}
+		}
+	}()
+	for range 100 {
+		o, err := Begin(dir, "s", func() int64 { return 1 })
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		h := o.Hold("engine toy")
+		for range 3 {
+			if err := h.Keep(func(r *Record) { r.Port++ }); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := errors.Join(h.Release(), o.End()); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if files, _ := filepath.Glob(dir + "/*"); len(files) > 0 {
+		t.Errorf("left %v", files)
 	}
 }
 

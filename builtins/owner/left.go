@@ -47,7 +47,7 @@ func (l Left) String() string {
 	}
 	by += ")"
 	if l.Suspect {
-		return strings.Join(l.Processes, ", ") + " has " + Env + " of " + by + " in its environment, and nothing else says that it was started there"
+		return Env + " of " + by + " is in the environment of " + strings.Join(l.Processes, ", ") + ", and nothing else says that it was started there"
 	}
 	s := l.Record.What
 	if s == "flow" {
