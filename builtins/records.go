@@ -111,6 +111,7 @@ func metricArg(c *Call) (*record.Metric, error) {
 		return nil, peeked(r.blind, "the metric "+name+" of an arm")
 	}
 	a := r.a
+	// By name only: a gate that goes over arm.metrics or arm.requests may be after their status or coverage.
 	if r.asked != nil && r.group != nil && name == r.group.Primary {
 		*r.asked = true
 	}
