@@ -33,7 +33,8 @@ func newCheckCommand(a *app) *cobra.Command {
 		Short: "Find mistakes in workflows without touching the machine",
 		Long: `Run the top level of each file, then its main on the simulated measurer with an empty database in
 memory, once for each verdict (better, worse, inconclusive, invalid). Wrong calls, unbalanced orders and
-comparisons of a thing with itself are found before a night is spent, and so are prompt files that are missing.
+comparisons of a thing with itself are found before a night is spent, and so are prompt files that are missing,
+placeholders that nothing fills in and mistakes in the SQL of session.query.
 Programs and sensors that this machine lacks are warnings: the workflow may be for another. Nothing is launched
 or written, and no file that a workflow names is read, so it is safe on a stranger's file. A file without main is checked as a library.`,
 		Example:           "  flow check stack-screen.star\n  flow check screens/*.star --set model=m.gguf",
