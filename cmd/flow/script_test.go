@@ -26,6 +26,7 @@ const patience = 90 * time.Second
 var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"begin":        begin,
 	"ends":         ends,
+	"engine-runs":  engineRuns,
 	"engines-gone": enginesGone,
 	"exits":        exits,
 	"json-lines":   jsonLines,
@@ -211,6 +212,16 @@ func enginesGone(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if len(left) > 0 {
 		ts.Fatalf("still running:\n%s", strings.Join(left, "\n"))
+	}
+}
+
+// engineRuns waits for an engine: what is signalled then ends an arm, not the moment between two.
+func engineRuns(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: engine-runs")
+	}
+	if !poll(patience, func() bool { return len(engines(ts.Getenv("WORK"))) > 0 }) {
+		ts.Fatalf("no engine runs within %s", patience)
 	}
 }
 
