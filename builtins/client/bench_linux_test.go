@@ -206,6 +206,9 @@ func read(b *testing.B, how string, streams, tokens int, busy bool) (o outcome) 
 			if err != nil {
 				b.Fatal(err)
 			}
+			if i < 1 || i > tokens {
+				continue // no token: the role, and what the engine writes behind the last one without a pause
+			}
 			if want[i].after-want[i].before > known {
 				unknown++
 				continue
