@@ -189,25 +189,9 @@ func scanDescendants(root int) []owner.Stat {
 
 func allStats() []owner.Stat {
 	var out []owner.Stat
-	for _, pid := range allPids() {
+	for _, pid := range owner.PIDs() {
 		if s, ok := owner.ReadStat(pid); ok {
 			out = append(out, s)
-		}
-	}
-	return out
-}
-
-func allPids() []int {
-	d, err := os.Open(procRoot)
-	if err != nil {
-		return nil
-	}
-	defer d.Close()
-	names, _ := d.Readdirnames(-1)
-	var out []int
-	for _, n := range names {
-		if pid, err := strconv.Atoi(n); err == nil {
-			out = append(out, pid)
 		}
 	}
 	return out
@@ -294,7 +278,7 @@ func portOwner(port int, tree []int) (free, ours bool, who string) {
 	if len(foreign) == 0 {
 		return false, true, ""
 	}
-	for _, pid := range allPids() {
+	for _, pid := range owner.PIDs() {
 		if held, _ := holds(pid, foreign); held {
 			return false, false, owner.Describe(pid)
 		}

@@ -77,7 +77,7 @@ func TestFlowKilled(t *testing.T) {
 func TestFlowKilledWhileLaunching(t *testing.T) {
 	dir := t.TempDir() // in every command line, so that only ours are looked for
 	running := func() (found []string) {
-		for _, pid := range allPids() {
+		for _, pid := range owner.PIDs() {
 			if b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline"); err == nil && strings.Contains(string(b), dir) && alive(pid, 0) {
 				found = append(found, owner.Describe(pid))
 			}

@@ -143,7 +143,7 @@ func above() map[int]bool {
 // all reads all that runs.
 func all() evidence {
 	e := evidence{table: map[int]Stat{}, spared: above()}
-	for _, pid := range pids() {
+	for _, pid := range PIDs() {
 		if s, ok := ReadStat(pid); ok {
 			e.table[pid] = s
 		}

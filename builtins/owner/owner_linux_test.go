@@ -229,7 +229,7 @@ func TestRecordedEngine(t *testing.T) {
 	pid := engine.Process.Pid
 	var child int
 	until(t, "the shell has a child", func() bool {
-		for _, p := range pids() {
+		for _, p := range PIDs() {
 			if s, ok := ReadStat(p); ok && s.Parent == pid {
 				child = p
 			}

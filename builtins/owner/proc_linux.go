@@ -69,8 +69,8 @@ func ReadStat(pid int) (s Stat, ok bool) {
 	return parseStat(string(b))
 }
 
-// pids are all processes.
-func pids() []int {
+// PIDs are all processes that can be seen; none where /proc cannot be read.
+func PIDs() []int {
 	d, err := os.Open("/proc")
 	if err != nil {
 		return nil
@@ -90,7 +90,7 @@ func pids() []int {
 func marked(id string) []Process {
 	var out []Process
 	spared := above()
-	for _, pid := range pids() {
+	for _, pid := range PIDs() {
 		if spared[pid] || !carries(markOf(pid), id) {
 			continue
 		}
